@@ -25,7 +25,7 @@ from skillhub.cli.common import (
 from skillhub.cli.render import show_findings
 from skillhub.cli.terminal import Terminal, members
 from skillhub.errors import NotFound, PassphraseNeeded, SourceError, UsageError
-from skillhub.formats.text import amount, as_command, quote, word
+from skillhub.formats.text import amount, as_command, did_you_mean, quote, word
 from skillhub.model.finding import Issue, counted
 from skillhub.model.reference import holds_secret
 from skillhub.net.fetch import OFFLINE
@@ -345,7 +345,8 @@ def target_address(text: str) -> str:
     # A single letter is a Windows drive.
     if colon and len(kind) > 1 and kind.isalnum() and not rest.startswith("//"):
         folder = as_command(f"./{text}") if text.isprintable() else "./NAME"
-        raise UsageError(f"{_TARGETS}, found {quote(text)}", hint=f"a folder of that name: {folder}")
+        meant = f"{did_you_mean([f'{kind}://{rest}'])} " if kind in ("s3", "oci") else ""
+        raise UsageError(f"{_TARGETS}, found {quote(text)}", hint=f"{meant}a folder of that name: {folder}")
     return text
 
 

@@ -33,6 +33,7 @@ from skillhub.registry.publish import PublishTargets, ReleasePlan, plan, signed_
 from skillhub.scan.results import ScanCache
 from skillhub.server.registry_api import RegistryApi, RegistryHandler
 from skillhub.server.site import SiteHandler, site_server
+from skillhub.sources.local import files_of_project, read_local
 from skillhub.trust import x509
 from skillhub.trust.keys import PublicKey
 from skillhub.trust.publishers import publisher_of
@@ -458,6 +459,7 @@ def publish(
 
     Example: skillhub publish ./my-skill --to github:acme/skills --registry ./registry
     """
+    read_local(path, leave_out=files_of_project(path))  # raises before an error about the target
     targets = PublishTargets(common.home.state)
     target = targets.choose(to and target_address(to), registry)
     build.refuse_within(path, target.address, key if key and not is_name(key) else None)
@@ -469,15 +471,16 @@ def publish(
         passed[:] = [signing]  # so that the passphrase is asked for once
         return plan(path, target.registry, signing, common.publishers, prepare)
 
-    planned = signed(common, keys, planning)
+    planned, to_ = signed(common, keys, planning), f"to {where}"
     if target.address:
         built = _build(common, target.registry, Signing(now=signing_time(), dry_run=True)).written
         files = (f"{planned.submission.release.name}/{name}" for name in planned.submission.tree)
         paths = {*outputs.built_files(target.registry), *built, *files}
-        pushing.check_target(target.registry, target.address, connect, now=now(), planned=paths)
+        is_there = pushing.check_target(target.registry, target.address, connect, now=now(), planned=paths)
+        to_ += "" if is_there else ", which does not exist yet"
     # A misspelled --to gets nothing unasked.
     is_first = bool(target.address) and target not in targets.all()
-    asked = _ask(planned, where, common) if planned.is_new or is_first else []
+    asked = _ask(planned, to_, common) if planned.is_new or is_first else []
     written: tuple[str, ...] = ()
     if not common.dry_run:
         build.add(target.registry, [path], passed[0], common.publishers, prepare, [planned.submission.tree.digest])
@@ -502,7 +505,7 @@ def publish(
     }
     done = common.would("publish", "published")
     pushed = f"; {amount(len(written), 'file')} pushed" if written else ""
-    again = "" if planned.is_new else f" (the same release as before{pushed})"
+    again = "" if planned.is_new else f" (the registry had this release already{pushed})"
     status = common.done("publish", value, f"{done} {release.name} {release.version} to {where}{again}", "green")
     hub = RegistryDir(target.registry)
     add = "skillhub", "source", "add", hub.settings().publisher, hub.settings().url or "URL"
@@ -514,7 +517,7 @@ def publish(
 def _ask(planned: ReleasePlan, where: str, common: Common) -> list[Asked]:
     """Ask about a release, and return the questions with their answers; if no person is asked, show the questions."""
     policies = read_policies(common.home, common.open_project().intent)
-    questions = planned.questions(f"to {where}", policies)
+    questions = planned.questions(where, policies)
     open_ = [each for each in questions if not policies.agrees(each.kind)]
     answers = [*zip(open_, common.approver().answer(open_), strict=True)]
     policies.refuse_changed()

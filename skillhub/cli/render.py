@@ -123,8 +123,14 @@ def _refusing(outcome: Outcome) -> list[str]:
 def _show_edits(common: Common, outcome: Outcome) -> None:
     """Show which edits made by hand were saved or merged."""
     ways = [(question.skill, chosen_edit(question, answer)) for question, answer in outcome.asked]
+    copies = {each.name: each.links[0] for each in outcome.skills if each.links}
     for name, paths in outcome.saved.items():
-        common.terminal.say(f"the edits of {name} are saved in {', '.join(paths)}")
+        again = ""
+        if name in copies:
+            apply = as_command("patch", "-p1", "-d", from_here(copies[name]))
+            patch = as_command(from_here(os.path.join(common.open_project().root, paths[0])))
+            again = f"; to keep them: {apply} < {patch}, then {common.command('patch', name)}"
+        common.terminal.say(f"the edits of {name} are saved in {', '.join(paths)}{again}")
     if common.dry_run and (names := ", ".join(name for name, way in ways if way == "save")):
         common.terminal.say(f"the edits of {names} would be saved in skillhub-edits/")
     for name, way in ways:
@@ -403,6 +409,7 @@ def remember_idle(common: Common, project: Project, store: Store, trees: Mapping
 
 # Errors: to a person as lines on stderr, to a script as JSON on stdout.
 
+_UNREACHED = ("cannot fetch it", "the server cannot be reached")
 _REPORT = "this is a bug in skillhub; please report it at https://github.com/skillhub/skillhub/issues"
 
 
@@ -417,6 +424,8 @@ def fail(error: Exception, args: list[str], command_of: Callable[[list[str]], tu
     terminal = Terminal()
     if not isinstance(error, SkillhubError):
         error = _usage_of_typer(error, args, command_of) or _of_machine(error) or _bug(error)
+    if not error.hint and error.message.startswith(_UNREACHED):
+        error.hint = "check the address and the network; HTTPS_PROXY names a proxy"
     asked = getattr(error, "asked", ())
     is_bare = isinstance(error, UsageError) and not error.hint
     name, flags = command_of(args) if asked or is_bare else ("", frozenset[str]())
@@ -461,6 +470,8 @@ _UNKNOWN = deferred(
 )
 # Commands of other installers: by spelling alone, `uninstall` would be taken for `install`.
 _ELSEWHERE = {word: name for name, each in COMMANDS.items() for word in each.elsewhere.split()}
+_ELSEWHERE |= {"version": "--version", "outdated": "update --check", "ci": "install --frozen"}
+_ELSEWHERE |= dict.fromkeys(("unpublish", "deprecate"), "registry yank")
 
 
 def _usage_of_typer(
@@ -479,7 +490,9 @@ def _usage_of_typer(
     hint = f"{program} --help shows its usage"
     if found := _UNKNOWN.fullmatch(message):
         message, hint = found[1], f"{program} --help lists them"
-        elsewhere = {"version": "--version", **_ELSEWHERE}.get(found[2]) if program == "skillhub" else None
+        group, elsewhere = COMMANDS.get(program.split()[-1]), _ELSEWHERE.get(found[2])
+        if program != "skillhub" and (group is None or elsewhere not in group.verbs.split()):
+            elsewhere = None
         # The parser's first possibility is the nearest; its message lists options by name.
         near = list(getattr(error, "possibilities", None) or ())
         meant = elsewhere or next(iter(near), found[3])

@@ -355,7 +355,8 @@ def publisher_trust(
     """
     if [key, certificate, identity].count(None) != 2 or (identity is None) != (issuer is None):
         expected = "one of --key FILE, --certificate FILE, and --identity NAME with --issuer URL"
-        raise UsageError(f"expected {expected}")
+        hint = as_command("skillhub", "publisher", "trust", name, "--key", "FILE")
+        raise UsageError(f"expected {expected}", hint=f"with the publisher's PEM file: {hint}")
     if trusted_root is not None and identity is None:
         raise UsageError("--trusted-root FILE goes with --identity")
     check_publisher(name)

@@ -293,6 +293,16 @@ def did_you_mean(names: Sequence[str]) -> str:
     return f"did you mean {' or '.join(names)}?" if names else ""
 
 
+def hint_to_name(text: str) -> str:
+    """Return the hint about a malformed reference, with the likely one: lower case, ``@`` before a version."""
+    found = re.fullmatch(r"(?a)([\w:-]+?)(?:(?:@|==?|(?=[<>~^]))([\w.*^~<>=!,+ -]+))?", text)
+    names = found[1].lower().replace("_", "-") if found else ""
+    spelled = f"{names}@{found[2]}" if found and found[2] else names
+    is_meant = spelled != text and all(map(is_name, names.split(":")))
+    meant = did_you_mean([as_word(spelled)] if is_meant else [])
+    return f"{meant} a name is of {NAME_RULE}; put ./ before a path".lstrip()
+
+
 # Times in documents: UTC, to the second, such as ``2026-01-02T03:04:05Z``.
 
 

@@ -111,6 +111,8 @@ def _reached(ref: Remote, ports: Ports, named_by: Who) -> Place:
         return ports.open_place(ref, named_by=named_by)
     except SourceError as error:
         if isinstance(ref, GitHub):
+            if ref.owner in ports.sources.all() and not (ref.path or ref.rev):
+                error.hint = did_you_mean([f"{ref.owner}:{ref.repo}"])
             _hint_folder(error, str(ref).partition(":")[2], ports.project.scope)
         raise
 

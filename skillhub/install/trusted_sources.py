@@ -209,16 +209,17 @@ def add_source(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool = 
         Forbidden: a policy forbids the place; no request was made to it.
         WrongBytes: the registry has another root than the fingerprint names.
         Refused: the question about the fingerprint, or about a source without one, was not answered with yes.
-        SourceMismatch: another source has the alias.
+        SourceMismatch: the source of this alias and URL has another root.
+        UsageError: another source has the alias.
         TrustDowngrade: the URL had a registry before, and has none now.
         NotFound: there is neither a registry nor a site.
         SecurityError, SourceError, FormatError: the source cannot be opened; it is not added.
     """
     url = _in_full(url, ports)
     check(alias, url)
+    _refuse_taken(alias, url, ports)
     if place_at(url) is not None:
         return _add_place(alias, url, pin, ports, dry_run)
-    _refuse_taken(alias, url, ports)
     if url == EMBEDDED_URL and pin == Pin():
         pin = Pin(fingerprint=root_fingerprint())  # the package itself vouches for the registry inside it
     _refuse(url, pin, ports)
@@ -238,13 +239,13 @@ def _refuse_taken(alias: str, url: str, ports: Ports) -> None:
     """Refuse an alias of another URL before any request is made to this one.
 
     Raises:
-        SourceMismatch: the user has a source of this alias at another URL.
+        UsageError: the user has a source of this alias at another URL.
     """
     mine = ports.sources.mine().get(alias)
     if mine is not None and mine.url != (url.rstrip("/") or url):
         there = "the registry inside skillhub" if mine.embedded else mine.locked()
         hint = f"choose another name; to free this one: {as_command('skillhub', 'source', 'remove', alias)}"
-        raise SourceMismatch(f"the name {alias} is taken by {there}; it cannot also name {url}", hint=hint)
+        raise UsageError(f"the name {alias} is taken by {there}; it cannot also name {url}", hint=hint)
 
 
 def _in_full(text: str, ports: Ports) -> str:

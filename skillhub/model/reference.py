@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from skillhub.errors import SkillhubError, UsageError
-from skillhub.formats.text import NAME_RULE, RESERVED_ALIASES, clean, deferred, is_inner_path, is_name, quote
+from skillhub.formats.text import RESERVED_ALIASES, clean, deferred, hint_to_name, is_inner_path, is_name, quote
 
 # The default port of each scheme; None for a scheme without one.
 PORTS = {"https": 443, "http": 80, "ssh": 22, "oci": None, "file": None}
@@ -273,7 +273,7 @@ _OCI = (
 # The URI of a skill's folder: the server chooses all of it but the last segment, the name of the skill.
 _MCP = r"(?s)mcp\+([^#]*)(?:#(.*))?"
 _SKILL_URI = r"(?a)[A-Za-z][A-Za-z0-9+.-]*://(?:[A-Za-z0-9._~!$&'()*+,;=:@%-]+/)*([a-z0-9]+(?:-[a-z0-9]+)*)"
-_HOST_ALONE = r"(?a)(?![^/]*\.(?:zip|skill|t?gz)$)(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,63}(?::\d{1,5})?(?:/[\w./@#~-]*)?"
+_HOST_ALONE = r"(?a)(?![^/]*\.(?:zip|skill|t?gz|lock|toml)$)(?:[\w-]+\.)+\w{1,63}(?::\d{1,5})?(?:/[\w./@#~-]*)?"
 _LOGIN_PART = r"(?s)\A([^:]*:).*@(?=(?:[\w-]+\.)+[A-Za-z]{2,63}(?:[:/]|\Z))"  # a password without a scheme before it
 _SERVER = r"(?a)mcp:([A-Za-z0-9_-]{1,64})"
 _GRAMMAR = "github:gh-fix-ci, gh-fix-ci@^1.2, owner/repo, https://host, ./folder or ./skill.zip"
@@ -479,7 +479,7 @@ def parse_ref(text: str) -> Ref:
     if "/" in head or alias in RESERVED_ALIASES:
         raise _unknown(text, "any git repository is git+https://host/repository@rev#folder")
     if (colon and not is_name(alias)) or not is_name(name) or ("@" in text and not is_range(version)):
-        raise _unknown(text, f"a name is of {NAME_RULE}; put ./ before a path")
+        raise _unknown(text, hint_to_name(text))
     return Named(name, alias or None, version.strip() or None)
 
 
@@ -520,7 +520,7 @@ def canonical(place: str) -> str:
 
 def _unknown(text: str, hint: str) -> UsageError:
     if re.fullmatch(_HOST_ALONE, text):  # no name, and no owner on GitHub, has a dot
-        hint = f"put https:// before a host: https://{text}; ./ before a path"
+        hint = f"put https:// or http:// before a host: https://{text}; ./ before a path"
     # The text before the host may be a password, and errors get into logs.
     shown_text = re.sub(_LOGIN_PART, r"\1…@", masked(text))
     return UsageError(f"expected a reference such as {_GRAMMAR}, found {quote(shown_text)}", hint=hint)

@@ -90,7 +90,8 @@ def _name_in_git() -> str:
 
 def _login() -> str:
     with suppress(OSError, KeyError, ImportError):  # the system has no name for the user
-        return getpass.getuser()
+        name = getpass.getuser()
+        return name if name != "root" else ""  # "signed by root" would name the root of a registry
     return ""
 
 

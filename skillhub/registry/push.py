@@ -86,8 +86,8 @@ def push(folder: str, address: str, connect: Connect, *, now: datetime, dry_run:
 
 def check_target(
     folder: str, address: str, connect: Connect, *, now: datetime, planned: Collection[str] = ()
-) -> None:
-    """Refuse a target whose published site ``push`` would refuse; raises as ``push``.
+) -> bool:
+    """Return whether the target is there; refuse one whose published site ``push`` would refuse; raises as ``push``.
 
     Args:
         folder: The folder of the registry.
@@ -102,6 +102,7 @@ def check_target(
             earlier = _Earlier(hub, target)
             unknown = filter(earlier.is_unknown, planned)
             _refuse_others(target, sorted(path for path in unknown if target.read(path) is not None))
+        return target.is_there
 
 
 # The built files that earlier pushes wrote to a target: a push replaces and removes no file of anybody else.

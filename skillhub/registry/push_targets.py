@@ -56,9 +56,11 @@ class Target:
     Attributes:
         is_browsed: Whether people and other clients read files there, so that built files are published, too.
         where: The place, for messages.
+        is_there: Whether the place existed at the start, as far as the target knows.
     """
 
     is_browsed = True
+    is_there = True
     where: str
 
     @abstractmethod
@@ -165,6 +167,7 @@ class FolderTarget(Target):
 
     def __init__(self, path: str) -> None:
         self.where = os.path.abspath(path)
+        self.is_there = os.path.isdir(path)
         self._top = files.HeldFolder(self.where)
         self._seen: dict[str, bytes | None] = {}  # only of mutable files, which are small
 
@@ -239,6 +242,7 @@ class GitTarget(Target):
         if self._parent is not None and not is_object_id(self._parent):
             raise SourceError("expected a repository with SHA-1 ids, found another kind", where=cache.url)
         self._snapshot = GitSnapshot(cache, self._parent) if self._parent else None
+        self.is_there = self._parent is not None
 
     def read(self, path: str) -> bytes | None:
         """Return a file that the branch had at the start, or None if it had none.

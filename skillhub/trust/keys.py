@@ -60,7 +60,13 @@ class PublicKey:
         try:
             return cls.of(serialization.load_pem_public_key(pem))
         except (ValueError, UnsupportedAlgorithm) as error:
-            raise FormatError("expected a public key in PEM", hint=_HINT) from error
+            message, hint = "expected a public key in PEM", _HINT
+            if has_private_key(pem):
+                message, hint = (
+                    f"{message}, found a private key",
+                    "its public half is in the file NAME.pub.pem beside it",
+                )
+            raise FormatError(message, hint=hint) from error
 
     @classmethod
     def of(cls, key: object) -> Self:

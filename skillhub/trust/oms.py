@@ -216,6 +216,7 @@ def _decode(text: object, where: str) -> bytes:
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://model_signing/signature/v1.0"
+_SITE_HINT = "this is a folder of a registry's site; to add the registry by its URL: skillhub source add NAME URL"
 # Files that no signature may cover (specification, 6.2); the reference implementation refuses one that does.
 IGNORED = (".git", ".gitattributes", ".github", ".gitignore")
 
@@ -308,7 +309,9 @@ class Statement:
                 message = f"changed since it was signed: expected SHA-256 {digest}, found {covered[path]}"
                 raise BadSignature("changed-file", message, where=quote(path))
         extra = next(path for path in covered if path not in self.files)
-        raise BadSignature("extra-file", "a file that the signature does not cover", where=quote(extra))
+        # A registry's site has a folder for each skill, with this list for other clients.
+        hint = _SITE_HINT if extra == ".well-known/agent-skills/index.json" else None
+        raise BadSignature("extra-file", "a file that the signature does not cover", where=quote(extra), hint=hint)
 
 
 def _serialization(value: object) -> tuple[str, ...]:

@@ -323,7 +323,7 @@ def test_a_publish_killed_after_signing_is_finished_by_the_same_command(publishe
 def test_a_release_that_is_published_twice_lacks_no_file(published):
     assert published.publish("--yes").status == 0
     done = published.publish("--yes")
-    assert (done.status, done.out.endswith(" (the same release as before)\n")) == (0, True)
+    assert (done.status, done.out.endswith(" (the registry had this release already)\n")) == (0, True)
 
 
 def test_attack_a_release_goes_to_a_target_of_its_own_only_after_a_question(published):
@@ -425,6 +425,12 @@ def test_a_target_inside_the_keys_is_refused(published):
     assert published.state() == before
 
 
+def test_the_site_of_a_registry_is_no_skill_and_the_hint_says_what_it_is(published):
+    done = published.run("install", published.place / "greeting", "--json")
+    assert (done.status, done.error["code"]) == (5, "bad-signature")
+    assert done.error["hint"].endswith("to add the registry by its URL: skillhub source add NAME URL")
+
+
 @pytest.mark.parametrize("target", ["ftp://host/x", "git+https://u:pw-secret@host/x", "github:a/b/c"])
 def test_an_invalid_target_is_refused(published, target):
     done = published.publish("--yes", "--json", to=target)
@@ -435,7 +441,13 @@ def test_an_invalid_target_is_refused(published, target):
 def test_publish_commits_to_a_branch_of_a_repository(published, tmp_path):
     subprocess.run(["git", "init", "-q", "--bare", tmp_path / "site.git"], check=True)
     to = f"git+file://{tmp_path}/site.git"
+    [asked] = published.publish("--dry-run", "--json", to=to).json["questions"]
+    assert asked["message"] == f"Publish greeting 1.1.0 to {to}@gh-pages, which does not exist yet?"
     assert published.publish("--yes", to=to).status == 0
+    published.revise("1.2.0")
+    [asked] = published.publish("--dry-run", "--json", to=to).json["questions"]
+    assert asked["message"] == f"Publish greeting 1.2.0 to {to}@gh-pages?"
+    published.revise("1.1.0")
     done = published.publish("--yes", "--json", to=to)
     assert (done.status, done.json["target"], done.json["changed"]) == (0, f"{to}@gh-pages", False)
     subprocess.run(["git", "clone", "-q", "-b", "gh-pages", tmp_path / "site.git", tmp_path / "out"], check=True)

@@ -520,13 +520,16 @@ def test_edits_are_asked_about_and_saved_on_yes(shell):
         assert "unchanged release-notes: it was edited by hand" in done.out
     assert shell.run("sync").status == 6
     assert edited.read_text() == "mine"
-    assert "release-notes are saved in skillhub-edits/release-notes-1.patch\n" in shell.run("sync", "--yes").err
+    said = shell.run("sync", "--yes").err
+    patch = "skillhub-edits/release-notes-1.patch"
+    again = f"patch -p1 -d .agents/skills/release-notes < {patch}, then skillhub patch release-notes"
+    assert f"release-notes are saved in {patch}; to keep them: {again}\n" in said
     assert "mine" in (shell.project / "skillhub-edits/release-notes-1.patch").read_text()
     assert shell.run("verify").status == 0
     for number, command in ((2, ("install",)), (3, ("remove", "release-notes"))):
         edited.write_text("mine")
         path = f"skillhub-edits/release-notes-{number}.patch"
-        assert f"release-notes are saved in {path}\n" in shell.run(*command, "--yes").err
+        assert f"release-notes are saved in {path}" in shell.run(*command, "--yes").err
         assert (shell.project / path).exists()
 
 

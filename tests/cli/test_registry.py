@@ -178,7 +178,7 @@ def test_an_invalid_alias_is_refused(shell, served, fingerprint, alias):
 
 def test_an_alias_in_use_is_refused(shell, served, fingerprint):
     done = shell.run("source", "add", "github", served, "--fingerprint", fingerprint, "--json")
-    assert (done.status, done.error["code"]) == (5, "source-mismatch")
+    assert (done.status, done.error["code"]) == (2, "usage")
 
 
 def test_a_registry_is_created_filled_and_checked(shell):

@@ -21,6 +21,11 @@ def here(tmp_path_factory):
         ("uninstall code-review", "skillhub remove"),
         ("registry ad here ./skill", "skillhub registry add"),
         ("help instal", "skillhub install"),
+        ("unpublish x", "skillhub registry yank"),
+        ("source rm x", "skillhub source remove"),
+        ("source ls", "skillhub source list"),
+        ("outdated", "skillhub update --check"),
+        ("ci", "skillhub install --frozen"),
     ],
 )
 def test_a_misspelling_is_corrected(shell, typed, meant):
@@ -56,7 +61,17 @@ def test_attack_a_hint_repeats_no_secret(shell, typed, more):
 @pytest.mark.parametrize(
     ("typed", "hint"),
     [
-        ("publisher trust bob", "skillhub publisher trust --help shows its usage"),
+        ("publisher trust bob", "with the publisher's PEM file: skillhub publisher trust bob --key FILE"),
+        ("publish nix", "expected a skill: a folder, .zip, .skill or .tar.gz"),
+        ("registry push ./hub s3:bucket", "did you mean s3://bucket? a folder of that name: ./s3:bucket"),
+        ("install github/code-review --offline", "did you mean github:code-review?"),
+        ("install GitHub:Code_Review", "did you mean github:code-review?"),
+        ("install github:code-review==1.0.0", "did you mean github:code-review@1.0.0?"),
+        ("install github:code-review>=1", "did you mean 'github:code-review@>=1'?"),
+        ("install 127.0.0.1:8000", "put https:// or http:// before a host: https://127.0.0.1:8000; ./ before a path"),
+        ("install skillhub.lock", "a name is of a-z"),
+        ("install foo:bar:baz", "a name is of a-z, 0-9 and single hyphens, at most 64; put ./ before a path"),
+        ("source add x http://127.0.0.1:9", "check the address and the network; HTTPS_PROXY names a proxy"),
         ("-g install https://a:b/", "skillhub install --help shows its usage"),
         ("source remove githbu", "did you mean github?"),
         ("source remove githbu --dry-run", "did you mean github?"),
@@ -140,7 +155,7 @@ def test_a_misspelled_source_has_a_hint_with_one_command_that_works(here, typed)
 def test_a_name_that_the_embedded_registry_has_is_refused_in_words(here):
     error = here.run("source", "add", "github", "https://x.example", "--json").error
     taken = "the name github is taken by the registry inside skillhub; it cannot also name https://x.example"
-    assert (error["code"], error["message"]) == ("source-mismatch", taken)
+    assert (error["code"], error["message"]) == ("usage", taken)
     assert error["hint"] == "choose another name; to free this one: skillhub source remove github"
 
 

@@ -7,16 +7,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.audit.sources import view_source
-from skillhub.errors import (
-    BadMetadataSignature,
-    Forbidden,
-    FormatError,
-    NotFound,
-    Refused,
-    SourceMismatch,
-    UsageError,
-    WrongBytes,
-)
+from skillhub.errors import BadMetadataSignature, Forbidden, FormatError, NotFound, Refused, UsageError, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.install.trusted_sources import Pin, add_source, trust_source
 from skillhub.trust.roles import view_root
@@ -65,7 +56,7 @@ def test_a_name_that_another_url_has_is_refused_before_any_request(world: World)
     del world.registries["acme"]
     before = world.snapshot()
     for dry_run in (False, True):
-        with pytest.raises(SourceMismatch) as refused:
+        with pytest.raises(UsageError) as refused:
             add_source("acme", "https://other.example", Pin(), world.ports(), dry_run=dry_run)
         assert refused.value.message.endswith("it cannot also name https://other.example")
         assert (refused.value.hint or "").endswith("to free this one: skillhub source remove acme")
