@@ -234,6 +234,7 @@ _RULES: Final[Mapping[str, tuple[_Near, ...]]] = {
     ),
     "covert": (
         _Near("SH307", "keys sent", (), _is_forbidden),
+        _Near("SH307", "talk sent", (), _is_forbidden),
         _Near("SH401", "keys asked for", (), _is_forbidden),
         _Near("SH306", "encoded orders", (), _is_lesson),
         _Near("SH316", "orders fetched", (), _is_forbidden),
@@ -241,6 +242,7 @@ _RULES: Final[Mapping[str, tuple[_Near, ...]]] = {
         _Near("SH317", "paid", (("unasked", *_ANYWHERE),), _is_forbidden),
         _Near("SH318", "spread", (), _is_forbidden),
         _Near("SH308", "cleared", (), _is_lesson),
+        _Near("SH308", "denied", (), _is_lesson),
         _Near("SH313", "copied", (("unsaid", 1, 2),)),
         _Near("SH411", "erased", (), _is_told_of),
         _Near("SH315", "conversations", (("delivered", *_ANYWHERE),)),

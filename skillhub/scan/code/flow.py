@@ -24,7 +24,7 @@ _CREDENTIALS: Final = {
     "ssh": r"(?:^|[/=@])\.ssh(?:/(?!known_hosts|config\b|authorized_keys|[^/\s]{1,60}\.pub\b)|$)"
     r"|(?:^|[/*=@])id_(?:rsa|dsa|ecdsa|ed25519)(?!\.pub)",
     "aws": r"(?:^|[/=@])\.aws(?:/|$)",
-    "gcloud": r"application_default_credentials|(?:^|/)\.config/gcloud",
+    "gcloud": r"application_default_credentials|(?:^|/)\.config/gcloud|(?:^|/)gcloud/(?:legacy_)?credentials",
     "azure": r"(?:^|/)\.azure(?:/|$)",
     "kube": r"(?:^|/)\.kube(?:/|$)",
     "docker": r"(?:^|/)\.docker/config|/\.docker$",

@@ -71,6 +71,7 @@ class Names:
         self.alias: dict[str, str] = {}
         self.unread = 0
         self._constants: dict[str, tuple[str, bool] | None] = {}
+        self._lists: dict[str, Sequence[ast.expr]] = {}
         self._file_names: dict[str, str] = {}
         self._folded: dict[int, tuple[str, bool] | None] = {}
         self._budget = _TOGETHER_MAX
@@ -87,6 +88,8 @@ class Names:
         """Add the names that an assignment binds."""
         if isinstance(target, ast.Name):
             fixed = self.fold(value)
+            is_new = target.id not in self._constants
+            self._lists[target.id] = value.elts if is_new and isinstance(value, ast.List | ast.Tuple) else []
             self._constants[target.id] = None if target.id in self._constants else fixed
             if fixed is None and (file_name := self.file_name(value)):
                 self._file_names[target.id] = file_name
@@ -155,7 +158,13 @@ class Names:
             return (text_of(node.value), False) if isinstance(node.value, str | bytes) else None
         if isinstance(node, ast.Name):
             return self._constants.get(node.id)
-        if depth > _DEPTH_MAX or not isinstance(node, ast.BinOp | ast.Call | ast.JoinedStr | ast.Subscript):
+        if depth > _DEPTH_MAX:
+            return None
+        match node:
+            case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=int() as index)):
+                element = self._lists.get(name, ())[index : index + 1]
+                return self.fold(element[0], depth + 1) if element else None
+        if not isinstance(node, ast.BinOp | ast.Call | ast.JoinedStr | ast.Subscript):
             return None
         if id(node) not in self._folded:
             self._folded[id(node)] = None

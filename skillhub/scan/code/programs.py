@@ -34,7 +34,17 @@ _NO_NODES: Final = frozenset(
 _NO_VALUES: Final = (ast.Compare, ast.Assert, ast.stmt)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _BINDING: Final = frozenset[type[ast.AST]](
-    (*_FUNCTIONS, ast.Name, ast.Global, ast.Nonlocal, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)
+    (
+        *_FUNCTIONS,
+        ast.ClassDef,
+        ast.Name,
+        ast.Global,
+        ast.Nonlocal,
+        ast.Assign,
+        ast.AnnAssign,
+        ast.Import,
+        ast.ImportFrom,
+    )
 )
 # Members of a value that stand for the whole value, not for a part of it.
 _WHOLE = frozenset(
@@ -46,13 +56,19 @@ _WHOLE = frozenset(
     )
 )
 _MUTATORS = frozenset(
-    words("write append add update extend push set put insert writestr send end writelines assign setdefault read")
+    words(
+        "write append add update extend push set put insert writestr send end writelines assign setdefault read "
+        "set_content set_payload attach add_attachment"
+    )
 )
 _LINES = frozenset(words("os.system os.popen subprocess.getoutput child_process.exec child_process.execSync"))
 _COMMANDS: Final = re.compile(
     r"subprocess\.|os\.(?:exec|spawn|posix_spawn)|child_process\.|asyncio\.create_sub|execa|Deno\.|Bun\."
 )
 _SENDERS: Final = re.compile(r"(?:^|/)(?:curl|wget|scp|sftp|rsync|rclone|nc|ncat|netcat|gsutil|lftp|tftp|croc)$")
+_SHELLS: Final = re.compile(r"(?:^|/)(?:ba|z|da|k)?sh$")
+# What code of a constant text needs in order to run programs.
+_REACHES_PROGRAMS: Final = re.compile(r"\b(?:process|require|child_process|mainModule)\b")
 _LOGIN_OPTION: Final = re.compile(r"-[ieEJ]|--(?:key|cert|cacert|identity|netrc-file|config|ssh-key|rsh)")
 _LOADERS: Final = frozenset(("getattr", *(module.rpartition(".")[2] for module in MODULES)))
 _DANGEROUS: Final = re.compile(
@@ -103,6 +119,7 @@ class Program:
         self._flow, self._path, self._line, self._programs = flow, path, line, programs
         self._scopes: dict[int, _Scope] = {}
         self._functions: set[str] = set()
+        self._classes: set[str] = set()
         self._names = Names()
         self._stack: list[tuple[ast.AST, Node, _Scope]] = []
 
@@ -143,6 +160,8 @@ class Program:
                     self._functions.add(name)
                     scope.bound.add(name)
                 return inner
+            case ast.ClassDef():
+                self._classes.add(node.name)
             case ast.Global() | ast.Nonlocal():
                 scope.free.update(node.names)
             case ast.Assign() | ast.AnnAssign() if node.value is not None:
@@ -214,7 +233,7 @@ class Program:
             self._flow.text(fixed[0], into, self._place(node), is_hidden=True)
         if isinstance(node, ast.Attribute):
             is_part = node.attr.lower() not in _WHOLE
-            if isinstance(node.value, ast.Name) and node.value.id in ("self", "this", "cls"):
+            if isinstance(node.value, ast.Name) and node.value.id in {"self", "this", "cls", *self._classes}:
                 self._flow.join((self._path, ".", node.attr), into)
             if isinstance(node.value, ast.Name) and (
                 home := self._programs.get(self._names.alias.get(node.value.id, ""))
@@ -239,6 +258,12 @@ class Program:
         if fixed and fixed[1] and _DANGEROUS.fullmatch(fixed[0].lower()):
             self._flow.direct_findings.add(("SH602", self._place(node)))
 
+    def _check_function(self, name: str, node: ast.Call) -> None:
+        """Add the finding that JavaScript makes a function of a constant text that runs programs."""
+        text = self._names.fold(node.args[-1]) if name == "Function" and node.args else None
+        if text and _REACHES_PROGRAMS.search(text[0]):
+            self._flow.direct_findings.add(("SH602", self._place(node)))
+
     def _call(self, node: ast.Call, into: Node, scope: _Scope) -> None:
         flow, place = self._flow, self._place(node)
         name = self._names.dotted(node.func)
@@ -254,6 +279,7 @@ class Program:
             and self._names.dotted(node.args[0]) == "~"
         ):
             flow.direct_findings.add(("SH405", place))
+        self._check_function(name, node)
         if last in _LOADERS and node.args:
             self._check_composed_name(node.args[min(1, len(node.args) - 1)], node)
         if name in ("os.getenv", "os.environ.get", "os.environ.pop") and node.args:
@@ -325,7 +351,7 @@ class Program:
     def _words(self, call: ast.Call, words: ast.List | ast.Tuple, value: Node, scope: _Scope) -> None:
         """Add the words of a command, and which of them it sends: files, but not the key of a login."""
         program = self._names.fold(call.args[0] if words is not call.args[0] else next(iter(words.elts), call))
-        sent, is_kept = self._flow.new(), False
+        sent, is_kept, runs_text = self._flow.new(), False, False
         if program and _SENDERS.search(program[0]):
             self._flow.reads(sent)
             self._flow.sink("send", sent, self._place(call))
@@ -334,6 +360,13 @@ class Program:
             self._flow.join(word, value)
             self._flow.join(0 if is_kept else word, sent)
             self._push(element, word, scope)
+            if runs_text:
+                self._flow.sink("eval", word, self._place(call))
+            runs_text = (
+                fixed is not None
+                and fixed[0] in ("-c", "-e", "--eval")
+                and not (program and _SHELLS.search(program[0]))
+            )
             is_kept = fixed is not None and _LOGIN_OPTION.fullmatch(fixed[0]) is not None
 
     def _method(self, owner: ast.AST, node: ast.Call, last: str, arguments: Node, scope: _Scope) -> None:
@@ -348,12 +381,7 @@ class Program:
         if last in ("write_text", "write_bytes") and isinstance(owner, ast.Call) and owner.args:
             self._to_file(owner.args[0], arguments)
         if last.lower() in _MUTATORS:
-            while isinstance(owner, ast.Attribute | ast.Subscript) and not (
-                isinstance(owner, ast.Attribute)
-                and isinstance(owner.value, ast.Name)
-                and owner.value.id in ("self", "this")
-            ):
-                owner = owner.value
+            owner = _owner(owner)
             if isinstance(owner, ast.Attribute):
                 self._flow.join(arguments, (self._path, ".", owner.attr))
             elif isinstance(owner, ast.Name):
@@ -395,6 +423,8 @@ class Program:
         )
         if len(node.args) > 1 and isinstance(node.args[1], ast.List):
             words += [self._names.fold(element) for element in node.args[1].elts]
+        if words and not words[0] and isinstance(first, ast.List | ast.Tuple):
+            self._flow.sink("start", ("written", self._names.file_name(first.elts[0])), self._place(node))
         if words and words[0]:
             started = " ".join(word[0] for word in words[:2] if word).split()[:2]
             is_shell = len(started) > 1 and started[0] in ("sh", "bash", "python", "python3")
@@ -440,18 +470,14 @@ class Program:
                     queue.append((name.value if isinstance(name, ast.Subscript) else name, inner))
             elif isinstance(target, ast.Starred):
                 queue.append((target.value, value))
-            elif (
-                isinstance(target, ast.Attribute)
-                and isinstance(target.value, ast.Name)
-                and target.value.id in ("self", "this")
-            ):
-                self._flow.join(value, (self._path, ".", target.attr))
             elif isinstance(target, ast.Attribute | ast.Subscript):
                 if isinstance(target, ast.Subscript):
                     self._push(target.slice, value, scope)
-                while isinstance(target, ast.Attribute | ast.Subscript):
-                    target = target.value
-                queue.append((target, value))
+                owner = _owner(target)
+                if isinstance(owner, ast.Attribute):
+                    self._flow.join(value, (self._path, ".", owner.attr))
+                else:
+                    queue.append((owner, value))
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.comprehension, _into: Node, scope: _Scope) -> None:
         value = self._flow.new()
@@ -493,6 +519,14 @@ class Program:
         for statement in (*([value] if node.decorator_list else ()), *node.body):
             self._push(statement, 0, inner)
 
+    def _class(self, node: ast.ClassDef, _into: Node, scope: _Scope) -> None:
+        for statement in node.body:
+            if isinstance(statement, ast.Assign | ast.AnnAssign):
+                for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
+                    if isinstance(target, ast.Name):
+                        self._flow.join(self._node(target.id, scope), (self._path, ".", target.id))
+        self._visit_children(node, 0, scope)
+
     def _import(self, node: ast.Import | ast.ImportFrom, _into: Node, _scope: _Scope) -> None:
         names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
         for name in names:
@@ -519,6 +553,7 @@ _HANDLERS: Final[dict[type[ast.AST], Callable[..., None]]] = {
     **dict.fromkeys((ast.Return, ast.Yield, ast.YieldFrom), Program._return),
     **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef), Program._function),
     ast.Lambda: Program._lambda,
+    ast.ClassDef: Program._class,
     **dict.fromkeys((ast.Import, ast.ImportFrom), Program._import),
 }
 
@@ -542,6 +577,16 @@ def _children(node: ast.AST) -> list[ast.AST]:
         elif isinstance(value, ast.AST):
             children.append(value)
     return children
+
+
+def _owner(node: ast.AST) -> ast.AST:
+    """Return the variable to which a member belongs, or the member of ``self``."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        is_own = isinstance(node.value, ast.Name) and node.value.id in ("self", "this")
+        if isinstance(node, ast.Attribute) and is_own:
+            return node
+        node = node.value
+    return node
 
 
 def _arguments(node: _Function) -> Iterator[ast.arg]:

@@ -286,8 +286,14 @@ class Script:
         elif target.type == "process_substitution":
             self._stack.append((target, self._flow.new(), inner, function))
         else:
-            self._flow.join(inner, ("file", _text(target).strip("'\"").rpartition("/")[2].lower()))
+            self._saves(inner, _text(target).strip("'\""))
             self._writes(_bare_text(target), self._place(node))
+
+    def _saves(self, value: Node, path: str) -> None:
+        """Add the file at a path, which has the value, and the variable that stands for the path."""
+        self._flow.join(value, ("file", path.rstrip("/").rpartition("/")[2].lower()))
+        if used := _USED.fullmatch(path):
+            self._flow.join(value, self._name(used[1]))
 
     def _writes(self, path: str, place: Place) -> None:
         """Add that a file is written."""
@@ -435,7 +441,7 @@ class Script:
         written = [text for before, text in zip(["", *texts], texts, strict=False) if before in options]
         written += [text for text in texts if name in _WRITERS and not text.startswith("-")]
         for text in written:
-            self._flow.join(returned, ("file", text.rstrip("/").rpartition("/")[2].lower()))
+            self._saves(returned, text)
         if name == "tee" or (name in ("cp", "mv", "ln", "install") and texts) or (name == "sed" and "-i" in texts):
             for text in texts if name == "tee" else texts[-1:]:
                 self._writes(text, place)
@@ -521,9 +527,14 @@ def _used(name: str, operands: list[Any], texts: list[str]) -> Iterator[Any]:
     """Yield the arguments that a command reads or sends: not the key of a login, nor the local target of a copy."""
     is_kept = False
     for operand, text in zip(operands, texts, strict=True):
-        if not is_kept and not (name in _COPIERS and operand is operands[-1] and _HERE.match(_text(operand))):
+        is_target = name in _COPIERS and operand is operands[-1] and _HERE.match(_text(operand))
+        if not (is_kept or is_target or text.startswith("--exclude")):
             yield operand
-        is_kept = (name != "tar" and _KEPT.fullmatch(text) is not None) or (name, text) == ("rsync", "-e")
+        is_kept = (
+            text == "--exclude"
+            or (name != "tar" and _KEPT.fullmatch(text) is not None)
+            or (name, text) == ("rsync", "-e")
+        )
 
 
 def _decodes(name: str, texts: list[str], raw: str) -> bool:

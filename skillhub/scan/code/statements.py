@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Final, NamedTuple
 
 from skillhub.scan.code.flow import Flow, Node
@@ -33,9 +33,9 @@ _DOUBLE: Final = (
 )
 _TEXTS_OF_POWERSHELL: Final = r"'[^'\n]*+'|\"(?>(?:[^\"`\n]++|`[^\n])*)\""
 _REST: Final = (
-    r"|(?P<address>\bhttps?://[^\s'\"`|;)]++)|(?P<environment>\$\{?env:\w*+|\benv:(?![:\w])|[$%]ENV\b|\$_ENV\b|\bENV\b(?!\.fetch)|\bgetenv\b|\bENV\.fetch\b)"
+    r"|(?P<address>\bhttps?://[^\s'\"`|;)]++)|(?P<environment>\$\{?env:\w*+|\b[Ee]nv:(?![:\w])|[$%]ENV\b|\$_ENV\b|\bENV\b(?!\.fetch)|\bgetenv\b|\bENV\.fetch\b|\bos\.Environ\(\))"
     r"|(?P<name>(?:(?:[$@%]|::|->|\.)\s?)?[A-Za-z_]\w*+(?>(?:-[A-Za-z]\w*+)*)(?>(?:(?:\]?::|->|&?\.)\w++)*)[?!]?)"
-    r"|(?P<handle><\$\w++>)|(?P<end>[;\n]|<\?(?:php\b|=)?|\?>)|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<set>(?:<<|[.+])?=(?![=~>])|<<)"
+    r"|(?P<handle><\$\w++>|<[A-Z]{1,9}>)|(?P<end>[;\n]|<\?(?:php\b|=)?|\?>)|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<set>(?:<<|[.+])?=(?![=~>])|<<)"
 )
 _TOKENS: Final = {
     language: re.compile(
@@ -52,10 +52,15 @@ _TOKENS: Final = {
 }
 _INNER: Final = re.compile(r"#\{([^{}\n]*)\}|\$\(([^()\n]*)\)|([$@]\{?\w++)")
 # Calls that are spelled as one in another language, or as none.
-_RESPELLED: Final = {"applescript": re.compile(r"\bdo shell script\b"), "lua": re.compile(r"\bload\b(?=\s?\()")}
-_CALL_OF: Final = {"applescript": "os.execute ", "lua": "loadstring"}
+_KEY: Final = re.compile(r"\{(\w{1,80})\}")
+_RESPELLED: Final = {
+    "applescript": re.compile(r"\bdo shell script\b"),
+    "lua": re.compile(r"\bload\b(?=\s?\()"),
+    "perl": re.compile(r"\bdo\s{0,3}\{\s{0,9}local\s?\(?\$/\)?[^;\n}]{0,20};"),  # a block that reads a whole file
+}
+_CALL_OF: Final = {"applescript": "os.execute ", "lua": "loadstring", "perl": "("}
 # After these a brace opens a value, not a block; before these a line continues.
-_BEFORE_VALUE: Final = re.compile(r"(?:[=(,:?@>]|\breturn)[ \t]*\Z")
+_BEFORE_VALUE: Final = re.compile(r"(?:[=(,:?@>]|\breturn|\|[ \t]*(?:%|(?i:foreach|foreach-object)))[ \t]*\Z")
 _GOES_ON: Final = re.compile(r"&?\.\w|->|\|")
 _BLANKS: Final = re.compile(r"[ \t\r\n]*+")
 _DEFINED: Final = re.compile(r"\b(?:def|sub|function)[ \t]+(?:self\.)?([\w-]{1,80})", re.IGNORECASE)
@@ -68,7 +73,7 @@ _CALLS: Final = tuple(
         (
             "open",
             r"(?:read_to_string|read_to_end|readall|binread|readlines|foreach|fread|fgets|slurp\w*|get-content|gc|readalltext|readallbytes|readalllines"
-            r"|copy-item|cp|opentext|glob|compress-archive)",
+            r"|copy-item|cp|opentext|uploadfile\w*|glob|compress-archive)",
         ),
         (
             "requests.post",
@@ -162,7 +167,7 @@ class Statements:
             kind, piece = match.lastgroup or "", match[0]
             if kind == "open":
                 is_value = (
-                    piece != "{" or depth > 0 or _BEFORE_VALUE.search(text, max(0, match.start() - 9), match.start())
+                    piece != "{" or depth > 0 or _BEFORE_VALUE.search(text, max(0, match.start() - 20), match.start())
                 )
                 depth += is_value is not None
                 kind = kind if is_value else "end"
@@ -190,9 +195,11 @@ class Statements:
         """Yield the names of the variables that a string interpolates."""
         if kind == "command" or (kind == "text" and string[0] == '"'):
             for inner in _INNER.finditer(string):
+                key = _KEY.match(string, inner.end())
                 for match in self._tokens.finditer(inner[1] or inner[2] or inner[3].replace("{", "")):
                     if match.lastgroup in ("name", "environment"):
-                        yield _Token(match.lastgroup, match[0], "")
+                        named = f":{key[1]}" if key and match.lastgroup == "environment" else ""
+                        yield _Token(match.lastgroup, match[0] + named, "")
 
     def _statement(self, tokens: list[_Token], line: int) -> None:
         flow, place, value = self._flow, (self._path, line), self._flow.new()
@@ -215,8 +222,10 @@ class Statements:
             flow.mark("later", value, place)
         constants = [self._constants[name] for name in dict.fromkeys(dotted) if name in self._constants]
         known = [*texts, *constants]
-        if len(texts) > 1 and _HIDDEN.fullmatch("".join(texts).lower()):
-            flow.direct_findings.add(("SH602", place))
+        for kind, side_by_side in groupby(tokens, lambda token: token.kind):
+            parts = [token.text.strip("'\"`") for token in side_by_side] if kind == "text" else []
+            if len(parts) > 1 and _HIDDEN.fullmatch("".join(parts).lower()):
+                flow.direct_findings.add(("SH602", place))
         called = [name for token, name in zip(names, dotted, strict=True) if _is_called(token, name)]
         called += [constant.lower() for constant in constants]
         # Each once: a statement can repeat a name as often as it has room.
@@ -301,7 +310,7 @@ def _kinds(name: str, *, has_address: bool) -> list[str]:
     """Return the kinds of a call, by its name; some names read a file, or fetch if the statement has an address."""
     kinds = [kind for kind, pattern in _CALLS if pattern.fullmatch(name)]
     if _FILE_OR_ADDRESS.fullmatch(name):
-        kinds.append("requests.get" if has_address else "open")
+        kinds.append("requests.get" if has_address and not name.startswith("file.") else "open")
     return kinds
 
 
@@ -322,4 +331,4 @@ def _targets(tokens: list[_Token]) -> Iterator[str]:
     elif any(map(_FILLS.fullmatch, names)):
         yield from [_dotted(token.text) for token in tokens if token.kind == "name" and token.text[0] in "$@"][
             :1
-        ] or names[:1]
+        ] or names[names[:1] == ["open"] :][:1]
