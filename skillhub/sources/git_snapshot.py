@@ -207,7 +207,7 @@ def file_id(leaves: Mapping[str, Leaf], path: str, url: str) -> str:
 def nodes_of(leaves: Mapping[str, Leaf], sizes: Mapping[str, int]) -> SnapshotNodes:
     """Return the nodes of a snapshot by path; ``sizes`` has the sizes of files by id, as far as they are known."""
     return SnapshotNodes(
-        (path, replace(leaf.node, size=sizes.get(leaf.id, 0)) if leaf.node.kind == "file" else leaf.node)
+        (path, replace(leaf.node, id=leaf.id, size=sizes.get(leaf.id, 0) if leaf.node.kind == "file" else 0))
         for path, leaf in leaves.items()
     )
 

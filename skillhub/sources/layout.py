@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Annotated, ClassVar, Literal, Protocol
 
@@ -31,11 +31,13 @@ class SnapshotNode:
 
     Attributes:
         size: The bytes of a file; 0 for the other kinds.
+        id: The id of its object of git; empty in a folder.
     """
 
     kind: Literal["file", "link", "submodule"]
     executable: bool = False
     size: int = 0
+    id: str = field(default="", compare=False)
 
 
 class SnapshotNodes(dict[str, SnapshotNode]):
@@ -333,21 +335,30 @@ def _refuse_many(folders: Collection[str]) -> None:
         raise FormatError(message, hint="name a folder of it")
 
 
-def plugin_folders(holding: Collection[str], root: str, places: Iterable[str]) -> tuple[str, ...]:
+def shelves(holding: Iterable[str]) -> Mapping[str, list[str]]:
+    """Return the folders of ``holding`` that lie at most ``_SHELVES`` folders below each folder, sorted."""
+    found: dict[str, list[str]] = {}
+    for folder in sorted(filter(None, holding)):
+        parts = folder.split("/")
+        for end in range(max(0, len(parts) - _SHELVES), len(parts)):
+            found.setdefault("/".join(parts[:end]), []).append(folder)
+    return found
+
+
+def plugin_folders(
+    holding: Collection[str], shelved: Mapping[str, list[str]], root: str, places: Iterable[str]
+) -> tuple[str, ...]:
     """Return the folders of a plugin's skills: each place is a skill or holds skills; else the plugin may be one.
 
     Args:
         holding: The ``holders`` of the repository.
+        shelved: The ``shelves`` of ``holding``.
         root: The folder of the plugin.
         places: Folders relative to ``root``.
     """
-    holding = {folder for folder in holding if is_within(folder, root)}
     found: dict[str, None] = {}
-    for place in places:
-        at = join(root, place)
-        inner = [folder for folder in holding if folder != at and is_within(folder, at)]
-        shelved = [folder for folder in inner if len(below(folder, at)) <= _SHELVES]
-        found |= dict.fromkeys([at] if at in holding else sorted(shelved))
+    for at in dict.fromkeys(join(root, place) for place in places):
+        found |= dict.fromkeys([at] if at in holding else shelved.get(at, ()))
     if not found and root in holding:
         return (root,)
     return tuple(folder for folder in found if not _is_part(folder, found))
@@ -410,6 +421,8 @@ def _is_part(folder: str, found: Collection[str]) -> bool:
 
 _HEAD_MAX = 1024 * 1024  # bytes of a SKILL.md that is read to list it
 _MANIFESTS_MAX = 4000
+_READ_MAX = 64 << 20  # bytes of all these files together
+_OWNED_MAX = 100_000  # a skill may be in several plugins
 _Plugins = Sequence[tuple[Plugin, str]]
 
 
@@ -484,9 +497,13 @@ class Survey:
         The folders that the marketplace names replace those of the plugin's own manifest, which add to ``skills``.
         """
         owners: dict[str, str] = {}
+        shelved, left = shelves(self.heads), _OWNED_MAX
         for plugin, root in plugins:
             places = (*self.places.get(root, ()), _SKILLS) if plugin.skills is None else plugin.skills
-            for folder in plugin_folders(self.heads, root, places):
+            folders = plugin_folders(self.heads, shelved, root, places)
+            if (left := left - len(folders)) < 0:
+                raise FormatError(f"expected at most {_OWNED_MAX} skills in all plugins together, found more")
+            for folder in folders:
                 owners.setdefault(folder, plugin.name)
         return owners
 
@@ -512,11 +529,18 @@ def _listed(marketplaces: Iterable[tuple[str, bytes]]) -> tuple[list[Plugin], li
 
 
 def _files(snapshot: Snapshot, paths: list[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield the path and the bytes of each existing regular file that is not too large."""
+    """Yield the path and the bytes of each existing regular file that is not too large.
+
+    Raises:
+        FormatError: all files together are too large; a repository can hold one large file at a thousand paths.
+    """
     nodes = snapshot.nodes
     regular = [path for path in paths if path in nodes and nodes[path].kind == "file"]
     limits = {path: _HEAD_MAX if path.endswith(SKILL_MD) else CAP for path in regular}
-    small = [path for path in regular if nodes[path].size <= limits[path]]
+    small, left = [path for path in regular if nodes[path].size <= limits[path]], _READ_MAX
     for path, data in zip(small, snapshot.read(small), strict=True):
+        if (left := left - len(data)) < 0:
+            message = f"expected at most {_READ_MAX} bytes in the files that describe skills, found more"
+            raise FormatError(message, hint="name a folder of it")
         if len(data) <= limits[path]:
             yield path, data

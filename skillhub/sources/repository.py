@@ -306,13 +306,15 @@ class Repository:
         """Return one release of each content: the first in a plugin of the same repository, else the first."""
         if len(releases) == 1:
             return tuple(releases)
-        # Folders with different paths, modes or sizes differ; only the files of the others are read and hashed.
-        shapes = [tuple(self._folders(each).nodes(each.path or "").items()) for each in releases]
+        # Folders with different paths, modes, sizes or ids differ. Only files without ids are read and hashed: a
+        # small repository can hold one large file at a thousand paths.
+        nodes = [self._folders(each).nodes(each.path or "").items() for each in releases]
+        shapes = [tuple((path, node, node.id) for path, node in each) for each in nodes]
         often = Counter(shapes)
         kept: dict[object, Release] = {}
         for release, shape in zip(releases, shapes, strict=True):
             key: object = shape
-            if often[shape] > 1:
+            if often[shape] > 1 and not all(id_ for *_, id_ in shape):
                 sums = self._folders(release).sums(release.path or "")
                 key = (release.url, release.path) if sums is None else (shape, sums)
             first = kept.setdefault(key, release)

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError
-from skillhub.sources.layout import SKILLS_MAX, holders, name_of_folder, plugin_folders, skill_folders
+from skillhub.sources.layout import SKILLS_MAX, holders, name_of_folder, plugin_folders, shelves, skill_folders
+from tests.support.effort import steps
 
 
 def found(*folders, top="", declared=()):
@@ -65,11 +66,19 @@ def test_too_many_skills_are_refused():
 
 def test_folders_of_a_plugin_are_found():
     holding = holders(f"{folder}/SKILL.md" for folder in ("p", "p/skills/a", "p/more/b", "p/c", "q/skills/d"))
-    assert plugin_folders(holding, "p", ["skills"]) == ("p/skills/a",)
-    assert plugin_folders(holding, "p", ["c", "more", "gone"]) == ("p/c", "p/more/b")
-    assert plugin_folders(holding, "p", ["gone"]) == ("p",)
-    assert plugin_folders(holding, "", ["q/skills/d"]) == ("q/skills/d",)
-    assert plugin_folders(holding, "r", ["skills"]) == ()
+    shelved = shelves(holding)
+    assert plugin_folders(holding, shelved, "p", ["skills"]) == ("p/skills/a",)
+    assert plugin_folders(holding, shelved, "p", ["c", "more", "gone"]) == ("p/c", "p/more/b")
+    assert plugin_folders(holding, shelved, "p", ["gone"]) == ("p",)
+    assert plugin_folders(holding, shelved, "", ["q/skills/d"]) == ("q/skills/d",)
+    assert plugin_folders(holding, shelved, "r", ["skills"]) == ()
+
+
+def test_attack_a_plugin_with_thousands_of_folders_costs_one_look_at_each_skill():
+    holding = holders(f"more/s{number}/SKILL.md" for number in range(500))
+    places = [f"p{number}" for number in range(2000)]
+    cost = steps(lambda: plugin_folders(holding, shelves(holding), "", [*places, "more"]))
+    assert cost < 50_000  # a look at each skill for each place takes a million
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
 """A repository as a source: its index and its skills."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from skillhub.errors import FormatError, NotFound, UnsafeArchive, UnsafeTransfer, WrongBytes
 from skillhub.model.index import Release
 from skillhub.model.tree import File
+from skillhub.sources.git_snapshot import object_id
 from skillhub.sources.repository import Repository
 from tests.support.effort import steps
 from tests.support.snapshot import Hub, Memory, skill
@@ -107,6 +109,29 @@ def test_attack_thousands_of_skills_of_one_name_are_read_once_each():
     index = Repository(snapshot, url=URL, elsewhere=Hub()).index()
     assert len(index.releases("a")) == 2000
     assert len(snapshot.reads) == 2001
+
+
+def test_attack_equal_skills_of_a_commit_are_not_read_to_be_compared():
+    files = {f"skills/{folder}/{path}": skill("s") for folder in "abc" for path in ("SKILL.md", "large")}
+    snapshot = Memory({**files, "skills/c/large": skill("t")})
+    for path, node in snapshot.nodes.items():
+        snapshot.nodes[path] = replace(node, id=object_id("blob", next(snapshot.read([path]))))
+    snapshot.reads.clear()
+    found = Repository(snapshot, url=URL, elsewhere=Hub()).index().releases("s")
+    assert [each.path for each in found] == ["skills/a", "skills/c"]
+    assert len(snapshot.reads) == 1
+
+
+def test_attack_one_large_file_at_many_paths_is_not_read_at_all_of_them():
+    manifests = {f"p{number}/.claude-plugin/plugin.json": b" " * (1 << 20) for number in range(65)}
+    with pytest.raises(FormatError, match="67108864 bytes"):
+        place({"skills/a/SKILL.md": skill("a"), **manifests}).index()
+
+
+def test_attack_thousands_of_plugins_with_all_skills_are_refused():
+    files = {f"skills/s{number}/SKILL.md": skill(f"s{number}") for number in range(400)}
+    with pytest.raises(FormatError, match="100000 skills"):
+        place({**files, MARKET: market(*((f"p{number}", "./") for number in range(300)))}).index()
 
 
 def test_repository_is_read_once():
