@@ -62,6 +62,7 @@ def prove(signature: bytes, signed: bytes, root: str | None) -> Identity:
     verifier = _verifier(root)
     try:
         with catch_warnings():
+            simplefilter("ignore", UserWarning)
             simplefilter("error", CryptographyDeprecationWarning)
             bundle = Bundle.from_json(signature)
             kind, payload = verifier.verify_dsse(bundle, _Anybody())

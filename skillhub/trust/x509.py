@@ -14,7 +14,6 @@ from warnings import catch_warnings, simplefilter
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, SignatureAlgorithmOID
 
 from skillhub.errors import BadSignature, FormatError
@@ -70,7 +69,7 @@ class Certificate:
 def _issued(issuer: Certificate, certificate: Certificate) -> bool:
     try:
         certificate._raw.verify_directly_issued_by(issuer._raw)
-    except (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError, CryptographyDeprecationWarning):
+    except (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError, UserWarning):
         return False
     return True
 
@@ -241,8 +240,9 @@ def _fold(part: x509.RelativeDistinguishedName) -> frozenset[tuple[str, str]]:
 
 # Parsing: a certificate that no chain may contain is refused.
 
-_DER_MAX = 64 * 1024
+_DER_MAX = 16 * 1024
 _SUBJECT_MAX = 256
+_NAMES_MAX = 64  # names, and name constraints, of a certificate; each name is compared with each constraint
 _ALGORITHMS = frozenset(
     {
         SignatureAlgorithmOID.ECDSA_WITH_SHA256,
@@ -264,7 +264,7 @@ MALFORMED = (
     ValueError,
     TypeError,
     UnsupportedAlgorithm,
-    CryptographyDeprecationWarning,
+    UserWarning,
     x509.DuplicateExtension,
     x509.InvalidVersion,
     x509.UnsupportedGeneralNameType,
@@ -290,15 +290,16 @@ def parse(der: bytes) -> Certificate:
     """Return the certificate in ``der``.
 
     Raises:
-        BadSignature: ``certificate`` (malformed), or by its flaw ``certificate-algorithm``,
+        BadSignature: ``certificate`` (malformed, or too many names), or by its flaw ``certificate-algorithm``,
             ``certificate-critical``, ``certificate-key``, ``certificate-subject``.
     """
     if len(der) > _DER_MAX:
         raise BadSignature("certificate", f"expected at most {_DER_MAX} bytes, found {len(der)}")
     try:
         with catch_warnings():
-            # `cryptography` only warns of some flaws that RFC 5280 forbids, such as a negative serial number.
-            simplefilter("error", CryptographyDeprecationWarning)
+            # `cryptography` only warns of some flaws that RFC 5280 forbids, such as a negative serial number; Python
+            # would print the warning with a line of this file.
+            simplefilter("error", UserWarning)
             raw = x509.load_der_x509_certificate(der)
             subject = raw.subject.rfc4514_string()
             _check_kind(raw, subject)
@@ -332,6 +333,11 @@ def _of(der: bytes, raw: x509.Certificate, subject: str) -> Certificate:
     signs = isinstance(usage, x509.KeyUsage) and usage.digital_signature
     certifies = isinstance(usage, x509.KeyUsage) and usage.key_cert_sign
     purpose = not isinstance(purposes, x509.ExtendedKeyUsage) or not _SIGNING.isdisjoint(purposes)
+    names = names_of(raw.subject, extensions.get(x509.SubjectAlternativeName))
+    constraints = NameConstraints.of(extensions.get(x509.NameConstraints))
+    if max(len(names), len(constraints.permitted) + len(constraints.excluded)) > _NAMES_MAX:
+        message = f"expected at most {_NAMES_MAX} names, and as many name constraints, found more"
+        raise BadSignature("certificate", message, where=quote(subject))
     return Certificate(
         der=der,
         subject=subject,
@@ -344,7 +350,7 @@ def _of(der: bytes, raw: x509.Certificate, subject: str) -> Certificate:
         not_after=raw.not_valid_after_utc,
         name=raw.subject,
         issuer=raw.issuer,
-        names=names_of(raw.subject, extensions.get(x509.SubjectAlternativeName)),
-        constraints=NameConstraints.of(extensions.get(x509.NameConstraints)),
+        names=names,
+        constraints=constraints,
         _raw=raw,
     )

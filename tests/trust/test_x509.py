@@ -166,6 +166,15 @@ def test_negative_serial_is_refused():
     assert caught.value.reason == "certificate"
 
 
+def test_attack_a_certificate_with_a_strange_country_is_refused_without_a_printed_warning():
+    organisation, country = b"\x06\x03\x55\x04\x0a", b"\x06\x03\x55\x04\x06"
+    assert organisation in SOUND[0]
+    with warnings.catch_warnings(record=True) as printed, pytest.raises(BadSignature) as caught:
+        warnings.simplefilter("always")
+        x509.parse(SOUND[0].replace(organisation, country))
+    assert (caught.value.reason, printed) == ("certificate", [])
+
+
 def test_subject_has_at_most_256_characters():
     fill = 256 - len(x509.parse(SOUND[0]).subject) + len(LEAF.organisation)
     longest = chain(replace(LEAF, organisation="o" * fill))

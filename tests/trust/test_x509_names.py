@@ -58,6 +58,12 @@ def test_attack_a_name_outside_of_the_constraints_is_refused(names, permitted, e
     assert caught.value.reason == "name-constraints"
 
 
+@pytest.mark.parametrize(("names", "excluded"), [([DNS("a")] * 64, [DNS("b")]), ([], [DNS("b")] * 65)])
+def test_attack_a_certificate_with_thousands_of_names_or_constraints_is_refused(names, excluded):
+    with pytest.raises(BadSignature, match="at most 64 names"):
+        verified(names, None, excluded)
+
+
 def test_unknown_uncritical_extension_is_accepted():
     leaf = replace(LEAF, extra=((c.SubjectKeyIdentifier(bytes(20)), False),))
     made = tuple(x509.parse(der) for der in chain(leaf, MIDDLE, ROOT))
@@ -83,7 +89,7 @@ def test_leaf_without_basic_constraints_is_no_ca():
 
 def test_oversized_certificate_is_refused():
     der = chain(ROOT)[0]
-    for size, message in ((64 * 1024, "in DER"), (64 * 1024 + 1, "at most 65536 bytes")):
+    for size, message in ((16 * 1024, "in DER"), (16 * 1024 + 1, "at most 16384 bytes")):
         with pytest.raises(BadSignature, match=message) as caught:
             x509.parse(der.ljust(size, b"\0"))
         assert caught.value.reason == "certificate"
