@@ -423,7 +423,8 @@ class TufRegistry:
                 target.verify_length_and_hashes(data)
                 return parse(data, where)
             try:
-                data = self._fetcher.get(where, cap=target.length).data
+                # The signed length is the registry's word alone; no document may be larger than the largest listing.
+                data = self._fetcher.get(where, cap=min(target.length, discovery.LISTING_CAP)).data
             except NotFound as error:
                 raise SourceError("a signed file is missing", where=where) from error
             target.verify_length_and_hashes(data)

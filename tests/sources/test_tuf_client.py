@@ -368,3 +368,9 @@ def signed_by(metadata, keys):
 
 def test_simulators_have_different_keys():
     assert key_of("a")("root-1", "ed25519").public != key_of("b")("root-1", "ed25519").public
+
+
+def test_attack_no_signed_document_fills_the_memory(hub, tmp_path):
+    hub.revise({"index.json": bytes((32 << 20) + 1)})
+    with pytest.raises(WrongBytes, match="at most 33554432 bytes"):
+        hub.open(tmp_path / "m").listing()
