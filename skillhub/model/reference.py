@@ -135,7 +135,7 @@ def masked(text: str) -> str:
     if "@" in text or "%40" in text:
         text = re.sub(r"([a-z+]{0,9})://([^/\s]*)(?:@|%40)", _without_user, text, flags=re.IGNORECASE)
     if "?" in text or "#" in text or ";" in text:
-        text = re.sub(r"://[^\s\"'<>?#;]*[?#;][^\s\"'<>]*", _without_query, text)
+        text = re.sub(r"://[^\s\"'<>]*", _without_query, text)
     return kind(text)
 
 
@@ -165,8 +165,8 @@ def _without_user(match: re.Match[str]) -> str:
 
 
 def _without_query(match: re.Match[str]) -> str:
-    url = match[0]
-    return re.split(r"(?<=[?#;])", url, maxsplit=1)[0] + "…" if holds_secret(url.replace("…@", "")) else url
+    place, *query = re.split(r"(?<=[?#;])", match[0], maxsplit=1)
+    return f"{place}…" if query and holds_secret(match[0].replace("…@", "")) else match[0]
 
 
 def _decoded(text: str) -> str:

@@ -73,6 +73,7 @@ _SERVED = (
     deferred(r".*/(?:metadata|targets)/(?:.+\.json|ahead\.txt)", re.ASCII),
     deferred(r".*/(?:targets/log/[0-9a-f]{64}\.head|tile/(?:proof|entries)/[0-9xp/.]+)", re.ASCII),
 )
+_LONGEST = 16_384  # characters of a URL: the patterns above take quadratic time
 _LOOK_UP = 20.0  # seconds, for a look-up without the deadline of a request
 _PRIVATE = (".localhost", ".local", ".internal")
 
@@ -107,7 +108,8 @@ class RequestTarget:
         Raises:
             UnsafeTransfer: the URL is anything else, such as ``file:`` or ``data:``, or its host is invalid.
         """
-        found = parse(url) if url.isascii() and url.isprintable() and {*url}.isdisjoint(" \\") else None
+        is_plain = len(url) <= _LONGEST and url.isascii() and url.isprintable() and {*url}.isdisjoint(" \\")
+        found = parse(url) if is_plain else None
         if found is None or found.port is None or found.user is not None or not _is_host(found):
             raise UnsafeTransfer(f"expected an http or https URL, found {quote(masked(url))}")
         bracketed = f"[{found.host}]" if ":" in found.host else found.host

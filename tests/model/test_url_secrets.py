@@ -149,3 +149,9 @@ def test_a_malformed_name_with_a_version_is_repeated():
 def test_attack_a_long_text_in_place_of_a_reference_is_refused_in_linear_time(text):
     with at_most(3), pytest.raises(UsageError):
         parse_ref(text)
+
+
+def test_attack_a_text_of_thousands_of_schemes_is_masked_in_linear_time():
+    text = "https://h.example/" + "://" * 30_000 + "';"
+    with at_most(3):
+        assert masked(text) == text

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import NotFound, UnsafeTransfer, WrongBytes
-from skillhub.net.fetch import FolderFetcher
-from skillhub.net.target import RequestTarget, is_public
+from skillhub.net.fetch import FolderFetcher, Requester
+from skillhub.net.target import RequestTarget, is_public, judge
+from tests.support.effort import at_most
 
 LOCAL = """
     127.0.0.1 10.1.2.3 172.16.0.1 192.168.0.1 169.254.169.254 100.64.0.1 168.63.129.16 0.0.0.0 255.255.255.255
@@ -106,6 +107,13 @@ def test_attack_a_url_with_unsafe_characters_is_refused(bad):
     for url in (f"https://example.com/a{bad}b", f"https://example.com/?a{bad}b", f"https://example.com{bad}"):
         with pytest.raises(UnsafeTransfer):
             RequestTarget.parse(url)
+
+
+def test_attack_a_url_of_megabytes_is_refused():
+    assert RequestTarget.parse("http://127.0.0.1/" + "a" * (16_384 - 17)).loopback
+    url = "http://127.0.0.1" + "/metadata" * 16_000 + "/x"
+    with at_most(3), pytest.raises(UnsafeTransfer, match="expected an http or https URL"):
+        judge(url, Requester("repository", url))
 
 
 def test_port_outside_of_1_to_65535_is_refused():
