@@ -209,7 +209,7 @@ def read_image(data: bytes, where: str) -> OciManifest | Blob:
 _HUB = {"docker.io": _HUB_HOST, "index.docker.io": _HUB_HOST}
 _TOKEN_CAP = 256 * 1024
 # RFC 9110, 11.6.1: a scheme, then parameters; no known registry sends two schemes in one field.
-_PARAMETER = re.compile(r'([A-Za-z_]+)="([^"\\]*)"', re.ASCII)
+_PARAMETER = re.compile(r'\b([A-Za-z_]+)="([^"\\]*)"', re.ASCII)
 _HINT = "log in with docker or oras, or name a token for this host in config.toml"
 
 
