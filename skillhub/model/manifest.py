@@ -273,6 +273,22 @@ def one_line(text: str) -> str:
     return " ".join(text.split()) if "  " in text else text.strip()
 
 
+class NamedCommand(NamedTuple):
+    """A command that a plugin's ``plugin.json`` names; the command's file fills in the empty fields."""
+
+    name: str
+    description: str = ""
+    argument_hint: str = ""
+
+    @classmethod
+    def of(cls, name: str, member: object) -> NamedCommand | None:
+        """Return a member of ``commands`` in a ``plugin.json``; None if it is invalid or names no file."""
+        if not name or "/" in name or name != one_line(name) or not isinstance(member, dict) or "content" in member:
+            return None
+        texts = (member.get(key) for key in ("description", "argumentHint"))
+        return cls(name, *(one_line(text) if isinstance(text, str) else "" for text in texts))
+
+
 def is_specified_name(name: str) -> bool:
     """Return whether the Agent Skills specification allows the name: small letters of any script, digits, hyphens."""
     if is_name(name):

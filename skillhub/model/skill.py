@@ -181,6 +181,29 @@ class Skill:
         return {key: getattr(self, key) for key in _SKILL} | converted
 
 
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A skill that cannot be read (``error``), or a fault of one that can (``warning``).
+
+    Attributes:
+        path: The file or folder.
+        message: What was expected and what was found.
+        line: The line in that file, from 1.
+        level: ``error`` if a skill is missing because of it, else ``warning``.
+        is_cut: Whether the folder holds more than the limit, so that its rest was not read.
+    """
+
+    path: str
+    message: str
+    line: int | None = None
+    level: Literal["error", "warning"] = "error"
+    is_cut: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the problem as a row of ``problems`` in ``--json``."""
+        return {"path": self.path, "line": self.line, "message": self.message, "level": self.level}
+
+
 # The keys of a skill in `--json`, in order.
 _SKILL = (
     *("name", "source", "version", "digest", "tree", "size", "url", "path", "links", "scope", "state", "invocation"),

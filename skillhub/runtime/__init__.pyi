@@ -16,6 +16,7 @@ from skillhub.model.question import HoldReason as HoldReason
 from skillhub.model.skill import Need as Need
 from skillhub.model.skill import Permission as Permission
 from skillhub.model.skill import PermissionRule as PermissionRule
+from skillhub.model.skill import Problem as Problem
 from skillhub.model.skill import Reach as Reach
 from skillhub.model.skill import Skill as Skill
 from skillhub.model.skill import State as State
@@ -27,7 +28,6 @@ from skillhub.runtime.agent import context_inspect as context_inspect
 from skillhub.runtime.agent import remember as remember
 from skillhub.runtime.agent import skills_list as skills_list
 from skillhub.runtime.catalog import Catalog as Catalog
-from skillhub.runtime.catalog import Problem as Problem
 from skillhub.runtime.catalog import Root as Root
 from skillhub.runtime.catalog import Session as Session
 from skillhub.runtime.catalog import Shadowed as Shadowed

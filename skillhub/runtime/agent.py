@@ -26,20 +26,10 @@ from skillhub.model.hosts import Profile, Scope
 from skillhub.model.hosts import profile as profile_of
 from skillhub.model.manifest import FOLDER_NAME
 from skillhub.model.question import HoldReason
-from skillhub.model.skill import Skill
+from skillhub.model.skill import Problem, Skill
 from skillhub.model.tree import Listing
 from skillhub.project.copies import NeedCheck, need_check
-from skillhub.runtime.catalog import (
-    STORED,
-    Catalog,
-    Problem,
-    Root,
-    Session,
-    alike,
-    folded,
-    holding,
-    unreadable_lock_reason,
-)
+from skillhub.runtime.catalog import STORED, Catalog, Root, Session, alike, folded, holding, unreadable_lock_reason
 from skillhub.runtime.discover import Search, Surroundings, discover, roots, upwards
 from skillhub.runtime.folder import Agreed, Folder, all_files, has_tree
 from skillhub.runtime.locks import KnownLocks, Locks, NoLocks

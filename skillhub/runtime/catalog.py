@@ -8,16 +8,16 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final
 from unicodedata import normalize
 
 from skillhub.errors import SkillhubError
 from skillhub.formats.text import as_command, is_unseen, quote, typed_flags
 from skillhub.model import needs
 from skillhub.model.hosts import SkillScope, is_profile
-from skillhub.model.manifest import one_line
+from skillhub.model.manifest import NamedCommand
 from skillhub.model.question import HoldReason
-from skillhub.model.skill import Skill
+from skillhub.model.skill import Problem, Skill
 from skillhub.model.tree import SKILL_MD
 
 # The files that describe a skill; the others are read when it is loaded.
@@ -101,22 +101,6 @@ def unreadable_lock_reason(error: SkillhubError) -> HoldReason:
     return HoldReason("not-agreed", reason, "skillhub doctor")
 
 
-class NamedCommand(NamedTuple):
-    """A command that a plugin's ``plugin.json`` names; the command's file fills in the empty fields."""
-
-    name: str
-    description: str = ""
-    argument_hint: str = ""
-
-    @classmethod
-    def of(cls, name: str, member: object) -> NamedCommand | None:
-        """Return a member of ``commands`` in a ``plugin.json``; None if it is invalid or names no file."""
-        if not name or "/" in name or name != one_line(name) or not isinstance(member, dict) or "content" in member:
-            return None
-        texts = (member.get(key) for key in ("description", "argumentHint"))
-        return cls(name, *(one_line(text) if isinstance(text, str) else "" for text in texts))
-
-
 @dataclass(frozen=True, slots=True)
 class Root:
     """A folder in which skills, or commands, are looked for; or the file of one command.
@@ -139,29 +123,6 @@ class Root:
     problem: str = ""
     is_skill: bool = False
     command: NamedCommand | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A skill that cannot be read (``error``), or a fault of one that can (``warning``).
-
-    Attributes:
-        path: The file or folder.
-        message: What was expected and what was found.
-        line: The line in that file, from 1.
-        level: ``error`` if a skill is missing because of it, else ``warning``.
-        is_cut: Whether the folder holds more than the limit, so that its rest was not read.
-    """
-
-    path: str
-    message: str
-    line: int | None = None
-    level: Literal["error", "warning"] = "error"
-    is_cut: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the problem as a row of ``problems`` in ``--json``."""
-        return {"path": self.path, "line": self.line, "message": self.message, "level": self.level}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import clean, is_name, is_path, quote, without_garbage_collection
 from skillhub.model.hosts import AgentFolder, Bounds, Profile, Rules, Scope, absolute, expand
-from skillhub.model.manifest import Manifest, read_head
-from skillhub.model.skill import Need, Skill, check_paths
+from skillhub.model.manifest import Manifest, NamedCommand, read_head
+from skillhub.model.skill import Need, Problem, Skill, check_paths
 from skillhub.model.tree import SKILL_MD, File, Tree
-from skillhub.runtime.catalog import HEAD, NamedCommand, Problem, Root
+from skillhub.runtime.catalog import HEAD, Root
 from skillhub.runtime.walk import LENIENT, Cache, Find, Walk, WalkResult, commands, declared, opened
 
 _CAP = 1 << 20

@@ -15,8 +15,8 @@ from typing import Any, Final, Literal, NamedTuple
 from skillhub.formats.text import clean, deferred, is_unseen, packaged
 from skillhub.model.hosts import Budget, Profile
 from skillhub.model.hosts import profile as profile_of
-from skillhub.model.skill import Skill
-from skillhub.runtime.catalog import Catalog, Problem, Shadowed
+from skillhub.model.skill import Problem, Skill
+from skillhub.runtime.catalog import Catalog, Shadowed
 
 # The tags of all hosts, so that no host mistakes the text of another host's envelope for its own. A lenient reader,
 # or a model, skips blanks and slashes between `<` and the name, and hidden characters (each a `_VEIL` here) in both.

@@ -26,9 +26,8 @@ from skillhub.model.hosts import Profile
 from skillhub.model.hosts import profile as profile_of
 from skillhub.model.index import Release
 from skillhub.model.manifest import Manifest
-from skillhub.model.skill import check_paths
+from skillhub.model.skill import Problem, check_paths
 from skillhub.model.tree import File, Tree
-from skillhub.runtime.catalog import Problem
 from skillhub.runtime.discover import Surroundings, folder_for
 from skillhub.runtime.folder import Agreed, Folder
 from skillhub.runtime.state import layers

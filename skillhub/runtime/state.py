@@ -21,8 +21,7 @@ from skillhub.formats.toml import others_toml, spell_toml, with_table, without_t
 from skillhub.model.hosts import Profile, Scope, expand, is_profile
 from skillhub.model.hosts import profile as profile_of
 from skillhub.model.question import HoldReason
-from skillhub.model.skill import ACTIONS, Permission, PermissionRule, Reach, Skill, name_fits, permitted
-from skillhub.runtime.catalog import Problem
+from skillhub.model.skill import ACTIONS, Permission, PermissionRule, Problem, Reach, Skill, name_fits, permitted
 from skillhub.runtime.discover import Surroundings, expanded, project_root
 from skillhub.runtime.walk import write_own
 

@@ -20,10 +20,9 @@ from skillhub.errors import FormatError, SecurityError, SkillhubError, StateErro
 from skillhub.formats.text import is_name, quote
 from skillhub.model import needs
 from skillhub.model.hosts import Bounds, Rules
-from skillhub.model.manifest import Head, one_line, read_head
-from skillhub.model.skill import Need, Skill, check_paths
+from skillhub.model.manifest import Head, NamedCommand, one_line, read_head
+from skillhub.model.skill import Need, Problem, Skill, check_paths
 from skillhub.model.tree import SKILL_MD, File, Tree
-from skillhub.runtime.catalog import NamedCommand, Problem
 
 # Opens regular files of skills; writes files of skillhub's own.
 

@@ -7,7 +7,8 @@ import os
 import pytest
 
 from skillhub.model.hosts import Bounds, Rules
-from skillhub.runtime.catalog import Catalog, Problem
+from skillhub.model.skill import Problem
+from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.discover import Root, Search, discover, found_name
 from skillhub.runtime.walk import Cache
 

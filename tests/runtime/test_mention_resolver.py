@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillhub.errors import NotFound
-from skillhub.model.skill import Skill
-from skillhub.runtime.catalog import Catalog, Problem
+from skillhub.model.skill import Problem, Skill
+from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.loading import pick
 from skillhub.runtime.mention_resolver import MentionRules, Selected, complete, mentioned
 from tests.support.effort import at_most, is_linear
