@@ -39,6 +39,7 @@ MODULES_MAX, CODE_MAX, DEPTH_MAX, LOADED_MAX = 209, 48369, 13, 90
 LAZY = {
     "skillhub/__init__.py",
     "skillhub/edits/patch.py",
+    "skillhub/install/gather.py",
     "skillhub/install/obtain.py",
     "skillhub/project/copies.py",
     "skillhub/install/candidates.py",

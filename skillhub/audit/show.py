@@ -23,10 +23,10 @@ from skillhub.errors import (
 )
 from skillhub.formats.text import spell_time, word
 from skillhub.install.admission import Known, admit, advised, with_known_bad
-from skillhub.install.candidates import Candidate, ReleaseStatus, check_against_lock, read
+from skillhub.install.candidates import Candidate, ReleaseStatus, check_against_lock
 from skillhub.install.links import Linker
 from skillhub.install.need_questions import facts_of
-from skillhub.install.obtain import by_source, obtain_locked, rebase_patch
+from skillhub.install.obtain import by_source, obtain_locked, read, rebase_patch
 from skillhub.install.pins import judge_with_own_keys
 from skillhub.install.resolve import chosen_release, look_up, resolve_ref, resolve_wanted, typed
 from skillhub.model.finding import Finding, in_words

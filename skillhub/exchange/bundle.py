@@ -10,8 +10,8 @@ from skillhub.command.ports import Ports
 from skillhub.command.state import read_state
 from skillhub.errors import FormatError, UsageError
 from skillhub.formats.text import command
-from skillhub.install.candidates import about_skill, no_scan
-from skillhub.install.obtain import by_lock
+from skillhub.install.candidates import about_skill
+from skillhub.install.obtain import by_lock, no_scan
 from skillhub.model.lock import Locked
 from skillhub.model.reference import Mcp, parse_remote
 from skillhub.project.project import Project

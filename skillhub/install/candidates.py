@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 from skillhub.errors import (
     FormatError,
@@ -33,7 +33,6 @@ from skillhub.project.last_seen import Remedy, install_command, recalled, remedy
 from skillhub.project.project import Project
 from skillhub.project.store import Listed, Staged, Store
 from skillhub.project.user_state import OwnKey
-from skillhub.scan import ScannedSkill, capabilities_and_findings
 from skillhub.sources.configured import Source, Sources
 from skillhub.trust.publishers import Publisher, Verdict, how_to_trust, keys_of_publisher, publisher_of
 
@@ -233,52 +232,6 @@ class Content:
     manifest: Manifest
     capabilities: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
-
-
-# Scans a tree with this manifest: here, in a process beside this one, or not at all.
-Scan: TypeAlias = Callable[[Tree, "Manifest"], Content]
-
-
-def scan_here(tree: Tree, manifest: Manifest) -> Content:
-    """Return the content of a skill, scanned now."""
-    return Content(manifest, *capabilities_and_findings(tree, manifest))
-
-
-def no_scan(_: Tree, manifest: Manifest) -> Content:
-    """Return the content of a skill without its capabilities and findings, which will not be used."""
-    return Content(manifest)
-
-
-def scan_from(result_of: Callable[[Tree], ScannedSkill]) -> Scan:
-    """Return the scan that asks a process beside this one for its result."""
-
-    def scan(tree: Tree, manifest: Manifest) -> Content:
-        found = result_of(tree)
-        if found.capabilities is None:
-            return scan_here(tree, manifest)
-        return Content(manifest, found.capabilities, found.findings)
-
-    return scan
-
-
-def unless_same(known: Locked | None, scan: Scan) -> Scan:
-    """Return the scan that leaves out a skill with the tree and version of ``known``."""
-
-    def scan_others(tree: Tree, manifest: Manifest) -> Content:
-        is_same = known is not None and (known.tree, known.version) == (tree.digest, manifest.version)
-        return Content(manifest) if is_same else scan(tree, manifest)
-
-    return scan_others
-
-
-def read(tree: Tree, scan: Scan = scan_here) -> Content:
-    """Read the manifest and scan the tree.
-
-    Raises:
-        FormatError: the manifest is malformed.
-        SecurityError: the manifest requires a forbidden variable.
-    """
-    return scan(tree, read_manifest(tree))
 
 
 def read_manifest(tree: Tree) -> Manifest:

@@ -1,20 +1,21 @@
-"""From references to candidates, one for each name; and the newer releases of locked skills."""
+"""From references to candidates, one for each name, fetched ahead; and the newer releases of locked skills."""
 
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from threading import Thread
+from typing import TYPE_CHECKING, Any
 
-from skillhub import scan
-from skillhub.command.ports import LeftOut, Options, Ports
+from skillhub.command.ports import LeftOut, Options, Ports, ReportProgress
 from skillhub.command.state import State
+from skillhub.disk.home import Home
 from skillhub.edits.patch import read_patch
-from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SkillhubError, SourceError, UsageError
-from skillhub.formats.text import NAME_RULE, as_word, command, is_name, is_object_id, quote, reinstall
+from skillhub.errors import Forbidden, FormatError, SecurityError, SkillhubError, SourceError, UsageError
+from skillhub.formats.text import NAME_RULE, as_word, is_name, is_object_id, quote
 from skillhub.install.admission import admit, policy_subject, too_young, with_advisories
 from skillhub.install.candidates import (
     EXPIRED,
@@ -24,18 +25,125 @@ from skillhub.install.candidates import (
     about_skill,
     check_against_lock,
     is_within,
-    no_scan,
     stale_lock,
 )
-from skillhub.install.obtain import prefetched, rebase_patch
+from skillhub.install.obtain import (
+    USUAL_SIZE,
+    Acquisition,
+    Scan,
+    no_scan,
+    nothing,
+    rebase_patch,
+    scan_from,
+    scan_here,
+    scan_loading,
+)
 from skillhub.install.resolve import ResolvedSkill, ranges_on, resolve_locked, resolve_ref, resolve_wanted, satisfies
-from skillhub.model.index import Release, TakenBack, choose_release, fitting, no_match, offered_by, words_for
+from skillhub.model.index import Release, TakenBack, choose_release, fitting, no_match, words_for
 from skillhub.model.lock import Locked
-from skillhub.model.reference import Git, GitHub, Local, Mcp, Named, Oci, Ref
+from skillhub.model.reference import Git, GitHub, Local, Named, Oci, Ref
 from skillhub.model.version import is_version, precedence
-from skillhub.net.fetch import Who, by_agreement
+from skillhub.net.fetch import Who
 from skillhub.policy.policy import ORIGIN
 from skillhub.project.intent import Wanted
+from skillhub.scan import MANY
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+# Prefetch: downloads overlap with verification.
+
+AT_ONCE = 16
+_TELL_EVERY = 0.2  # seconds
+_BYTES_MAX = 64 * 1024 * 1024  # fetched and not verified yet
+_FIRST_SIZE = 16 * 1024 * 1024  # the assumed size of an unknown download, until the first one is complete
+
+
+@contextmanager
+def prefetched(
+    acquisitions: Sequence[Acquisition],
+    report: ReportProgress,
+    is_scanned: Callable[[], bool] = lambda: True,
+    home: Home | None = None,
+) -> Iterator[Iterator[Callable[..., Candidate]]]:
+    """Yield a function for each acquisition, in order, that is its ``run``; up to 16 threads fetch ahead.
+
+    Fetched skills that wait stay within ``_BYTES_MAX``. Threads only fetch, unpack small archives and, while
+    ``is_scanned`` returns true, pass trees to scan processes; ``home`` has the cache for their results. An error is
+    raised by the function of its skill.
+    """
+    if (count := sum(each.fetch is not nothing for each in acquisitions)) < 2:
+        yield iter([each.run for each in acquisitions])
+        return
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+
+    is_stopped, processes = False, None
+    pool = ThreadPoolExecutor(AT_ONCE)
+    try:
+        if count >= MANY:
+            from skillhub.scan.results import ScanCache, ScansAhead  # noqa: PLC0415
+
+            processes = ScanCache(home).ahead(count) if home else ScansAhead(count=count)
+
+        def begin(fetched: object) -> Scan:
+            return scan_from(processes.begin(fetched)) if processes and is_scanned() else scan_here
+
+        yield _Prefetcher(acquisitions, pool, begin).candidates(report)
+    except KeyboardInterrupt:
+        is_stopped = True  # do not wait for the threads: a server may take ten minutes for an answer
+        raise
+    finally:
+        pool.shutdown(wait=not is_stopped, cancel_futures=True)
+        if processes is not None:
+            processes.close()
+
+
+class _Prefetcher:
+    def __init__(
+        self, acquisitions: Sequence[Acquisition], pool: ThreadPoolExecutor, begin: Callable[[object], Scan]
+    ) -> None:
+        self._all = acquisitions
+        self._begin = begin
+        self._waiting = deque(each for each in acquisitions if each.fetch is not nothing)
+        self._started: deque[tuple[Future[tuple[Any, Scan]], int]] = deque()
+        self._pool = pool
+        self._size = _FIRST_SIZE
+
+    def candidates(self, report: ReportProgress) -> Iterator[Callable[..., Candidate]]:
+        count = len(self._waiting)
+        for each in self._all:
+            if each.fetch is nothing:
+                yield each.run
+                continue
+            self._start()
+            show = partial(report, "fetching", count - len(self._waiting) - len(self._started), count)
+            show()
+            yield partial(self._candidate, each, self._started.popleft()[0], show)
+
+    def _start(self) -> None:
+        while self._waiting and len(self._started) < AT_ONCE:
+            size = self._waiting[0].size or self._size
+            if self._started and sum(each for _, each in self._started) + size > _BYTES_MAX:
+                return
+            self._started.append((self._pool.submit(self._fetched, self._waiting.popleft()), size))
+
+    def _fetched(self, acquisition: Acquisition) -> tuple[Any, Scan]:
+        """Return the arguments for ``verify``."""
+        found = acquisition.fetch()
+        return found, self._begin(found)
+
+    def _candidate(
+        self, acquisition: Acquisition, download: Future[Any], show: Callable[[], None], scan: Scan | None = None
+    ) -> Candidate:
+        from concurrent.futures import wait  # noqa: PLC0415
+
+        while not (download.done() or wait((download,), _TELL_EVERY).done):
+            show()
+        fetched, begun_scan = download.result()
+        size = len(fetched) if isinstance(fetched, bytes) else fetched.tree.size
+        self._size = max(USUAL_SIZE, size, self._size if self._size != _FIRST_SIZE else 0)
+        return acquisition.verify(fetched, scan or begun_scan)
+
 
 # The refusal of ``--all`` after failed verifications names each failed skill, so that the user can exclude them all.
 
@@ -134,7 +242,7 @@ def gather(
     gathered, budget = Gathered(), TreeBudget(ports.store)
     resolved = [] if refs else _of_project(options, state, ports)
     is_waiting = not all(isinstance(ref, Local) for ref in refs)  # for a server
-    with _scan_loading(ports) if is_waiting else nullcontext():
+    with scan_loading(ports) if is_waiting else nullcontext():
         for ref in refs:
             skills, warnings = resolve_ref(ref, options, state, ports, named_by=named_by)
             resolved += skills
@@ -195,27 +303,6 @@ def with_intent(gathered: Gathered, options: Options, state: State, ports: Ports
     found = {name: each for name, each in rest.found.items() if records[name].is_of(each.entry)}
     left_out, warnings = gathered.left_out + rest.left_out, gathered.warnings + rest.warnings
     return replace(gathered, found=gathered.found | found, left_out=left_out, warnings=warnings)
-
-
-@contextmanager
-def _scan_loading(ports: Ports) -> Iterator[None]:
-    """Load the scan's modules in a thread while the network waits for its first answer.
-
-    The thread is joined: only a process with a single thread can be forked.
-    """
-    thread = Thread(target=_load_scan, daemon=True)
-    ports.before_requests(thread.start)
-    try:
-        yield
-    finally:
-        ports.before_requests(lambda: None)
-        if thread.ident:
-            thread.join()
-
-
-def _load_scan() -> None:
-    with suppress(ImportError, OSError):  # raised again by the scan itself
-        scan.load()
 
 
 def _check_options(refs: Sequence[Ref], options: Options) -> None:
@@ -511,63 +598,3 @@ def is_fixed(wanted: Wanted, entry: Locked) -> bool:
     if isinstance(ref, Git | GitHub):
         return ref.rev is not None and is_object_id(ref.rev) and ref.rev == entry.rev
     return isinstance(ref, Oci) and ref.digest is not None and ref.source == entry.place
-
-
-# Skills that their source no longer has, though it answers: an update of all continues without them.
-
-
-def unavailable(name: str, error: SkillhubError, state: State, ports: Ports) -> SkillhubError:
-    """Return the error of this one skill, with a hint that resolves it.
-
-    Raises:
-        SkillhubError: the error itself, if it is not about one skill, or if the skill's source is unreachable.
-    """
-    if not isinstance(error, NotFound | FormatError):
-        raise error
-    entry = state.lock.skills[name]
-    wanted = state.wanted(name)
-    try:
-        now_at = _where_now(name, entry, wanted, state, ports)
-    except SkillhubError:
-        raise error from None
-    scope = ports.project.scope
-    remove = command(scope, "remove", name)
-    if isinstance(error, FormatError):
-        message = f"{name} cannot be updated: {error.message}"
-        hint = f"the installed version stays until that is fixed; {remove} removes it"
-        return FormatError(message, where=error.where, hint=hint)
-    message = f"no newer version of {name} is available: {error.message}"
-    hint = f"{remove} removes it; the installed version stays until then"
-    if now_at is not None:
-        hint = f"it has moved:  {reinstall(scope, name, now_at)}"
-    elif error.hint and not wanted.remote():
-        hint = f"{error.hint} (or {hint})"
-    return NotFound(message, where=error.where, hint=hint)
-
-
-def _where_now(name: str, entry: Locked, wanted: Wanted, state: State, ports: Ports) -> list[str] | None:
-    """Ask a skill's source for its index; return the words that name the skill there now, or None if unknown.
-
-    Raises:
-        SourceError, FormatError, SecurityError, Refused: the source cannot be asked.
-    """
-    ref, own = wanted.remote(), entry.own_name(name)
-    if ref is None:
-        source = ports.sources.all().get(wanted.source or entry.source)
-        if wanted.path is None and source is not None and source.root is None:
-            # Raises if the whole site is gone: then its other skills cannot be updated either.
-            ports.open_place(source.ref, named_by=source.named_by).index((own,))
-        elif wanted.path is None and source is not None:
-            with suppress(NotFound):
-                ports.releases(source, own)
-        return None
-    place_ref = replace(ref, path=None) if isinstance(ref, Git | GitHub | Mcp) else ref
-    index = ports.open_place(place_ref, named_by=by_agreement(state.is_known(name, ref.source))).index((own,))
-    matches = [each for each in offered_by(index) if each.name == own]
-    if len(matches) != 1 or matches[0].path == entry.path or not isinstance(place_ref, Git | GitHub | Mcp):
-        return None
-    (found,) = matches
-    alias = ["--as", name] if entry.name else []
-    if found.plugin:
-        return [str(place_ref), "--skill", f"{found.plugin}:{own}", *alias]
-    return [str(replace(place_ref, path=found.path) if found.path else place_ref), *alias]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from skillhub.command.ports import LeftOut, Options, Outcome, Ports
 from skillhub.command.state import State, read_state, refuse_unknown
-from skillhub.errors import KnownBad, SkillhubError, SourceError, UsageError
-from skillhub.formats.text import command
+from skillhub.errors import FormatError, KnownBad, NotFound, SkillhubError, SourceError, UsageError
+from skillhub.formats.text import command, reinstall
 from skillhub.install.admission import (
     SharedFacts,
     deciding_facts,
@@ -21,13 +22,17 @@ from skillhub.install.admission import (
 from skillhub.install.apply import apply, views_of
 from skillhub.install.candidates import Candidate, TreeBudget, about_skill, stale_lock
 from skillhub.install.commit import Planner, changes_of
-from skillhub.install.gather import Describe, Gathered, admit_optional, gather, newest_of, unavailable, with_intent
+from skillhub.install.gather import Describe, Gathered, admit_optional, gather, newest_of, with_intent
 from skillhub.install.links import Linker
 from skillhub.install.resolve import ResolvedSkill, resolve_locked, with_dependencies
 from skillhub.install.trusted_sources import ask_and_adopt_sources, needed_by
+from skillhub.model.index import offered_by
+from skillhub.model.lock import Locked
 from skillhub.model.provenance import Changes, source_changes
-from skillhub.model.reference import Ref
+from skillhub.model.reference import Git, GitHub, Mcp, Ref
+from skillhub.net.fetch import by_agreement
 from skillhub.project.copies import need_check, view
+from skillhub.project.intent import Wanted
 
 
 def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
@@ -245,6 +250,66 @@ def _newest(
 
     refuse_unknown(names, state.lock.skills, ports.project, state.unlocked)
     return newest_of(names or state.lock.skills, state, ports, describe=describe, on_error=on_error), failed
+
+
+# Skills that their source no longer has, though it answers: an update of all continues without them.
+
+
+def unavailable(name: str, error: SkillhubError, state: State, ports: Ports) -> SkillhubError:
+    """Return the error of this one skill, with a hint that resolves it.
+
+    Raises:
+        SkillhubError: the error itself, if it is not about one skill, or if the skill's source is unreachable.
+    """
+    if not isinstance(error, NotFound | FormatError):
+        raise error
+    entry = state.lock.skills[name]
+    wanted = state.wanted(name)
+    try:
+        now_at = _where_now(name, entry, wanted, state, ports)
+    except SkillhubError:
+        raise error from None
+    scope = ports.project.scope
+    remove = command(scope, "remove", name)
+    if isinstance(error, FormatError):
+        message = f"{name} cannot be updated: {error.message}"
+        hint = f"the installed version stays until that is fixed; {remove} removes it"
+        return FormatError(message, where=error.where, hint=hint)
+    message = f"no newer version of {name} is available: {error.message}"
+    hint = f"{remove} removes it; the installed version stays until then"
+    if now_at is not None:
+        hint = f"it has moved:  {reinstall(scope, name, now_at)}"
+    elif error.hint and not wanted.remote():
+        hint = f"{error.hint} (or {hint})"
+    return NotFound(message, where=error.where, hint=hint)
+
+
+def _where_now(name: str, entry: Locked, wanted: Wanted, state: State, ports: Ports) -> list[str] | None:
+    """Ask a skill's source for its index; return the words that name the skill there now, or None if unknown.
+
+    Raises:
+        SourceError, FormatError, SecurityError, Refused: the source cannot be asked.
+    """
+    ref, own = wanted.remote(), entry.own_name(name)
+    if ref is None:
+        source = ports.sources.all().get(wanted.source or entry.source)
+        if wanted.path is None and source is not None and source.root is None:
+            # Raises if the whole site is gone: then its other skills cannot be updated either.
+            ports.open_place(source.ref, named_by=source.named_by).index((own,))
+        elif wanted.path is None and source is not None:
+            with suppress(NotFound):
+                ports.releases(source, own)
+        return None
+    place_ref = replace(ref, path=None) if isinstance(ref, Git | GitHub | Mcp) else ref
+    index = ports.open_place(place_ref, named_by=by_agreement(state.is_known(name, ref.source))).index((own,))
+    matches = [each for each in offered_by(index) if each.name == own]
+    if len(matches) != 1 or matches[0].path == entry.path or not isinstance(place_ref, Git | GitHub | Mcp):
+        return None
+    (found,) = matches
+    alias = ["--as", name] if entry.name else []
+    if found.plugin:
+        return [str(place_ref), "--skill", f"{found.plugin}:{own}", *alias]
+    return [str(replace(place_ref, path=found.path) if found.path else place_ref), *alias]
 
 
 def _changes(candidate: Candidate, state: State, ports: Ports) -> Changes:

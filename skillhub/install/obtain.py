@@ -1,20 +1,19 @@
-"""From a source to a verified candidate: prefetch, download, unpack, verify, scan, patch."""
+"""From a source to a verified candidate: download, unpack, verify, scan, patch."""
 
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from skillhub import scan
 from skillhub.archive.limits import Limits
 from skillhub.archive.unpack import unpack
-from skillhub.command.ports import LeftOut, Place, Ports, ReportProgress
+from skillhub.command.ports import LeftOut, Place, Ports
 from skillhub.disk import files
-from skillhub.disk.home import Home
 from skillhub.edits.patch import (
     apply,
     checked_as_archive,
@@ -30,8 +29,8 @@ from skillhub.formats.text import command, deferred, quote
 from skillhub.install import candidates, pins
 from skillhub.install.candidates import (
     Candidate,
+    Content,
     ReleaseStatus,
-    Scan,
     about_skill,
     candidate_of,
     check_claims,
@@ -40,13 +39,9 @@ from skillhub.install.candidates import (
     entry_of,
     is_same_place,
     missing_release,
-    no_scan,
-    read,
-    scan_from,
-    scan_here,
+    read_manifest,
     spelled,
     undeclared,
-    unless_same,
     with_patched_tree,
 )
 from skillhub.model.index import Index, Release
@@ -55,13 +50,82 @@ from skillhub.model.reference import Local, holds_secret, masked, parse_remote, 
 from skillhub.model.tree import Tree, Unpacked
 from skillhub.net.fetch import Who, by_agreement
 from skillhub.project.copies import portable
-from skillhub.scan import MANY
+from skillhub.scan import ScannedSkill, capabilities_and_findings
 from skillhub.sources.configured import Source
 from skillhub.trust.publishers import judge, publisher_of
 from skillhub.trust.registry_rules import agrees
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from skillhub.model.manifest import Manifest
+
+USUAL_SIZE = 2 * 1024 * 1024  # bytes; few skills are larger
+
+# Scans a tree with this manifest: here, in a process beside this one, or not at all.
+Scan: TypeAlias = Callable[[Tree, "Manifest"], Content]
+
+
+def scan_here(tree: Tree, manifest: Manifest) -> Content:
+    """Return the content of a skill, scanned now."""
+    return Content(manifest, *capabilities_and_findings(tree, manifest))
+
+
+def no_scan(_: Tree, manifest: Manifest) -> Content:
+    """Return the content of a skill without its capabilities and findings, which will not be used."""
+    return Content(manifest)
+
+
+def scan_from(result_of: Callable[[Tree], ScannedSkill]) -> Scan:
+    """Return the scan that asks a process beside this one for its result."""
+
+    def scan(tree: Tree, manifest: Manifest) -> Content:
+        found = result_of(tree)
+        if found.capabilities is None:
+            return scan_here(tree, manifest)
+        return Content(manifest, found.capabilities, found.findings)
+
+    return scan
+
+
+def unless_same(known: Locked | None, scan: Scan) -> Scan:
+    """Return the scan that leaves out a skill with the tree and version of ``known``."""
+
+    def scan_others(tree: Tree, manifest: Manifest) -> Content:
+        is_same = known is not None and (known.tree, known.version) == (tree.digest, manifest.version)
+        return Content(manifest) if is_same else scan(tree, manifest)
+
+    return scan_others
+
+
+def read(tree: Tree, scan: Scan = scan_here) -> Content:
+    """Read the manifest and scan the tree.
+
+    Raises:
+        FormatError: the manifest is malformed.
+        SecurityError: the manifest requires a forbidden variable.
+    """
+    return scan(tree, read_manifest(tree))
+
+
+@contextmanager
+def scan_loading(ports: Ports) -> Iterator[None]:
+    """Load the scan's modules in a thread while the network waits for its first answer.
+
+    The thread is joined: only a process with a single thread can be forked.
+    """
+    thread = Thread(target=_load_scan, daemon=True)
+    ports.before_requests(thread.start)
+    try:
+        yield
+    finally:
+        ports.before_requests(lambda: None)
+        if thread.ident:
+            thread.join()
+
+
+def _load_scan() -> None:
+    with suppress(ImportError, OSError):  # raised again by the scan itself
+        scan.load()
+
 
 # One pipeline for every kind of source, in memory: bytes -> verified, unpacked, read and scanned: a ``Candidate``, of
 # which nothing is on disk yet. A function named ``by_…`` returns an ``Acquisition``, which fetches when it runs.
@@ -125,7 +189,7 @@ def by_registry(
     def fetch() -> bytes | Unpacked:
         data = registry.artifact(release)
         with suppress(FormatError, SecurityError):  # ``verify`` unpacks a larger archive, and raises for a bad one
-            return unpack(data, "zip", Limits(total=_USUAL_SIZE), wrapper=False)
+            return unpack(data, "zip", Limits(total=USUAL_SIZE), wrapper=False)
         return data
 
     def verify(fetched: bytes | Unpacked, scan: Scan) -> Candidate:
@@ -258,101 +322,6 @@ def _unvouched(
     entry = entry_of(content, verdict, source, origin)
     found = candidate_of(content, entry, verdict, unpacked.warnings, pins.trusted_publishers(ports.publishers))
     return replace(found, own=own) if own else found
-
-
-# Prefetch: downloads overlap with verification.
-
-AT_ONCE = 16
-_TELL_EVERY = 0.2  # seconds
-_BYTES_MAX = 64 * 1024 * 1024  # fetched and not verified yet
-_FIRST_SIZE = 16 * 1024 * 1024  # the assumed size of an unknown download, until the first one is complete
-_USUAL_SIZE = 2 * 1024 * 1024  # the assumed size afterwards, unless a download was larger; few skills are
-
-
-@contextmanager
-def prefetched(
-    acquisitions: Sequence[Acquisition],
-    report: ReportProgress,
-    is_scanned: Callable[[], bool] = lambda: True,
-    home: Home | None = None,
-) -> Iterator[Iterator[Callable[..., Candidate]]]:
-    """Yield a function for each acquisition, in order, that is its ``run``; up to 16 threads fetch ahead.
-
-    Fetched skills that wait stay within ``_BYTES_MAX``. Threads only fetch, unpack small archives and, while
-    ``is_scanned`` returns true, pass trees to scan processes; ``home`` has the cache for their results. An error is
-    raised by the function of its skill.
-    """
-    if (count := sum(each.fetch is not nothing for each in acquisitions)) < 2:
-        yield iter([each.run for each in acquisitions])
-        return
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
-
-    is_stopped, processes = False, None
-    pool = ThreadPoolExecutor(AT_ONCE)
-    try:
-        if count >= MANY:
-            from skillhub.scan.results import ScanCache, ScansAhead  # noqa: PLC0415
-
-            processes = ScanCache(home).ahead(count) if home else ScansAhead(count=count)
-
-        def begin(fetched: object) -> Scan:
-            return scan_from(processes.begin(fetched)) if processes and is_scanned() else scan_here
-
-        yield _Prefetcher(acquisitions, pool, begin).candidates(report)
-    except KeyboardInterrupt:
-        is_stopped = True  # do not wait for the threads: a server may take ten minutes for an answer
-        raise
-    finally:
-        pool.shutdown(wait=not is_stopped, cancel_futures=True)
-        if processes is not None:
-            processes.close()
-
-
-class _Prefetcher:
-    def __init__(
-        self, acquisitions: Sequence[Acquisition], pool: ThreadPoolExecutor, begin: Callable[[object], Scan]
-    ) -> None:
-        self._all = acquisitions
-        self._begin = begin
-        self._waiting = deque(each for each in acquisitions if each.fetch is not nothing)
-        self._started: deque[tuple[Future[tuple[Any, Scan]], int]] = deque()
-        self._pool = pool
-        self._size = _FIRST_SIZE
-
-    def candidates(self, report: ReportProgress) -> Iterator[Callable[..., Candidate]]:
-        count = len(self._waiting)
-        for each in self._all:
-            if each.fetch is nothing:
-                yield each.run
-                continue
-            self._start()
-            show = partial(report, "fetching", count - len(self._waiting) - len(self._started), count)
-            show()
-            yield partial(self._candidate, each, self._started.popleft()[0], show)
-
-    def _start(self) -> None:
-        while self._waiting and len(self._started) < AT_ONCE:
-            size = self._waiting[0].size or self._size
-            if self._started and sum(each for _, each in self._started) + size > _BYTES_MAX:
-                return
-            self._started.append((self._pool.submit(self._fetched, self._waiting.popleft()), size))
-
-    def _fetched(self, acquisition: Acquisition) -> tuple[Any, Scan]:
-        """Return the arguments for ``verify``."""
-        found = acquisition.fetch()
-        return found, self._begin(found)
-
-    def _candidate(
-        self, acquisition: Acquisition, download: Future[Any], show: Callable[[], None], scan: Scan | None = None
-    ) -> Candidate:
-        from concurrent.futures import wait  # noqa: PLC0415
-
-        while not (download.done() or wait((download,), _TELL_EVERY).done):
-            show()
-        fetched, begun_scan = download.result()
-        size = len(fetched) if isinstance(fetched, bytes) else fetched.tree.size
-        self._size = max(_USUAL_SIZE, size, self._size if self._size != _FIRST_SIZE else 0)
-        return acquisition.verify(fetched, scan or begun_scan)
 
 
 # The project's patch on the source's tree: applied in memory, its result compared with the lock.

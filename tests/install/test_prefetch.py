@@ -8,7 +8,8 @@ import pytest
 
 from skillhub.errors import SecurityError, StateError, WrongBytes
 from skillhub.install.candidates import TreeBudget
-from skillhub.install.obtain import AT_ONCE, Acquisition, by_path, nothing, prefetched
+from skillhub.install.gather import AT_ONCE, prefetched
+from skillhub.install.obtain import Acquisition, by_path, nothing
 from skillhub.model.index import Release
 from skillhub.project.store import Staged
 from skillhub.scan import MANY

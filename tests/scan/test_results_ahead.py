@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from skillhub.install.candidates import no_scan, read
-from skillhub.install.obtain import Acquisition, prefetched
+from skillhub.install.gather import prefetched
+from skillhub.install.obtain import Acquisition, no_scan, read
 from skillhub.model.tree import File, Tree, Unpacked
 from skillhub.scan import ScannedSkill, scan
 from skillhub.scan import results as scan_processes
