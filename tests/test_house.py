@@ -54,7 +54,7 @@ LAZY = {
     "skillhub/trust/registry_rules.py",
     "skillhub/disk/home.py",
     "skillhub/net/target.py",
-    "skillhub/project/intent.py",
+    "skillhub/project/project.py",
     "skillhub/scan/__init__.py",
     "skillhub/scan/code/__init__.py",
     "skillhub/scan/skill_files.py",

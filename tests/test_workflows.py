@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from skillhub.project.intent import Wanted, edit
+from skillhub.project.intent import Wanted
+from skillhub.project.project import edit
 from skillhub.trust.roles import WELL_KNOWN, skill_path
 
 REPO = Path(__file__).resolve().parents[1]

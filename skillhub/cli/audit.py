@@ -25,8 +25,8 @@ from skillhub.model.hosts import Scope, detect, hosts
 from skillhub.model.reference import all_masked, masked
 from skillhub.policy.policy import effective, rows
 from skillhub.project.copies import portable
-from skillhub.project.intent import policy_places
 from skillhub.project.mcp_config import agents_with_file
+from skillhub.project.project import policy_places
 
 # ``audit``: checks installed skills and their sources, and prints the report in one of five formats.
 

@@ -24,8 +24,8 @@ from skillhub.formats.text import command, deferred, did_you_mean, is_alias, quo
 from skillhub.model.hosts import LinkKind
 from skillhub.model.lock import CAP, Lock
 from skillhub.model.question import Accept, Flags, McpChoice
-from skillhub.project.intent import Intent, read_policies
-from skillhub.project.project import Project, refuse_other_owner, workspace_around
+from skillhub.project.intent import Intent
+from skillhub.project.project import Project, read_policies, refuse_other_owner, workspace_around
 from skillhub.project.store import Store
 from skillhub.project.user_state import Publishers
 from skillhub.sources.configured import ProjectSources, Sources

@@ -22,7 +22,7 @@ from skillhub.formats.text import amount, as_command, as_word, clean, is_name, p
 from skillhub.model.advisory import CAP, AdvisoriesDocument, AdvisoryFeed
 from skillhub.model.index import Release
 from skillhub.model.question import YES, Asked, how_to_answer, refusal
-from skillhub.project.intent import read_policies
+from skillhub.project.project import read_policies
 from skillhub.registry import build, outputs, upkeep
 from skillhub.registry import check as checks
 from skillhub.registry import push as pushing

@@ -29,7 +29,8 @@ from skillhub.model.reference import Local, Mcp, McpConfigured, Named, Ref, pars
 from skillhub.net.fetch import Who
 from skillhub.net.target import RequestTarget
 from skillhub.project import mcp_config
-from skillhub.project.intent import is_proposed, place_at, proposals
+from skillhub.project.intent import is_proposed, place_at
+from skillhub.project.project import proposals
 from skillhub.sources.configured import EMBEDDED_URL, Source, check, root_fingerprint
 from skillhub.sources.history import KeptListing
 

@@ -11,9 +11,8 @@ from skillhub.errors import StateError
 from skillhub.model.hosts import hosts, signs_of
 from skillhub.project.copies import UNFINISHED, folders_of
 from skillhub.project.git_exclude import exclude_file
-from skillhub.project.intent import policy_places
 from skillhub.project.mcp_config import shared_folders
-from skillhub.project.project import Project
+from skillhub.project.project import Project, policy_places
 
 # In ``<state>``: folders with files of other projects, or that these commands do not read.
 _OTHERS = frozenset({"listings", "projects", "proved", "seen"})

@@ -1,11 +1,10 @@
-"""``skillhub.toml``: the skills that a project wants, edits that keep its comments; the policies in force."""
+"""``skillhub.toml``: the skills that a project wants, the sources that it proposes, the findings that it accepts."""
 
 from __future__ import annotations
 
 import os
 import re
-import sys
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import lru_cache
@@ -13,9 +12,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 
-from skillhub.disk import files
-from skillhub.disk.home import Home
-from skillhub.errors import FormatError, SourceMismatch, StateError, UsageError, hinting
+from skillhub.errors import FormatError, UsageError, hinting
 from skillhub.formats.document import (
     ALIAS,
     NAME,
@@ -35,11 +32,10 @@ from skillhub.formats.document import (
     visible,
     wrong,
 )
-from skillhub.formats.text import clean, is_alias, is_name, quote
-from skillhub.formats.toml import CAP, LINES_CAP, lines_in_order, set_line, spell_toml, strict_toml
+from skillhub.formats.text import is_alias, is_name, quote
+from skillhub.formats.toml import LINES_CAP, strict_toml
 from skillhub.model.hosts import LinkKind
 from skillhub.model.lock import RESTORE, Lock, Locked, LockedSource
-from skillhub.model.provenance import is_same_source
 from skillhub.model.reference import (
     NO_SECRET,
     Git,
@@ -54,10 +50,7 @@ from skillhub.model.reference import (
     parse_remote,
 )
 from skillhub.model.version import range_of
-from skillhub.policy.policy import Level, Policies, Policy, PolicyRules, parse_policy, policy_of
-
-if sys.platform == "win32":
-    import ctypes
+from skillhub.policy.policy import Policy, PolicyRules, policy_of
 
 PlaceRef = Git | GitHub | Oci | Mcp | Local  # the targets of an alias besides a registry and a site
 SourceKind = Literal["registry", "well-known", "git", "oci", "mcp", "folder"]
@@ -359,32 +352,6 @@ def _one_origin(wanted: Wanted) -> None:
         raise FormatError("a plugin is allowed only with git, from or path")
 
 
-# The sources that a project proposes, by its lock and its intent.
-
-
-def proposals(lock: Lock, intent: Intent) -> dict[str, LockedSource]:
-    """Return the proposed sources by alias; one of kind ``registry`` without a root may be a site.
-
-    The root identifies a registry, so the intent may state its new URL; the URL identifies a site.
-
-    Raises:
-        SourceMismatch: lock and intent give one alias to two sources.
-    """
-    found = dict(lock.sources)
-    for alias, wanted in intent.sources.items():
-        locked = lock.sources.get(alias)
-        if locked is None and wanted.place is not None:
-            continue
-        found[alias] = wanted.over(locked)
-        if locked is not None and (wanted.place is not None or not is_same_source(locked, found[alias])):
-            root = f" with root {wanted.root}" if wanted.root else ""
-            raise SourceMismatch(
-                f"the lock has the source {alias} as {locked}; skillhub.toml names {found[alias].url}{root}",
-                hint=f"remove the skills of {alias} from the lock, or correct [sources.{alias}]",
-            )
-    return found
-
-
 def is_from(entry: Locked, place: Remote | Local, base: str = "") -> bool:
     """Return whether a locked skill is from this location at its revision; folders in it count."""
     if isinstance(place, Local):
@@ -465,113 +432,3 @@ def is_proposed(agreed: LockedSource, proposal: LockedSource) -> bool:
     if proposal.root is None and proposal.kind == "registry":
         return agreed.url == proposal.url
     return agreed == proposal
-
-
-def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str], where: str = "skillhub.toml") -> bytes:
-    """Return ``data`` with lines of ``[skills]`` set and removed; without a change, the same bytes.
-
-    Args:
-        data: The bytes of an intent.
-        add: The lines to set, by name.
-        remove: The names of the lines to remove.
-        where: The path of the intent, for errors; ``Intent.parse`` need not parse the result again for this path.
-
-    Raises:
-        FormatError: ``data`` is no intent, or cannot be edited without other changes.
-    """
-    before = Intent.parse(data, where)
-    removed = set(remove)
-    wanted = {name: each for name, each in before.skills.items() if name not in removed} | dict(add)
-    if wanted == before.skills:
-        return data
-    text = data.decode("utf-8")
-    alone = "[skills]\n" + "".join(f"{name} = {_value(each)}\n" for name, each in wanted.items())
-    after = _edited(text, before.skills, wanted, where) if before.lists else (text and f"{text}\n") + alone
-    if text.count("\r\n") == text.count("\n") > 0:
-        after = re.sub(r"(?<!\r)\n", "\r\n", after)
-    edited = after.encode()
-    # The result is parsed again, by another parser: it must have this change and no other.
-    if replace(Intent.parse(edited, where), lists=True) != replace(before, skills=wanted, lists=True):
-        hint = "write its skills as lines of one [skills] table"
-        raise FormatError("the file cannot be edited safely", where=where, hint=hint)
-    return edited
-
-
-def _edited(text: str, before: Mapping[str, Wanted], wanted: Mapping[str, Wanted], where: str) -> str:
-    """Return ``text`` with the changed lines in its table; if tomlkit fails to edit it, the unchanged text."""
-    # The import takes 9 ms, and a project's first install does not need it.
-    import tomlkit  # noqa: PLC0415
-    from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
-
-    try:
-        document = tomlkit.parse(text)
-        skills = document["skills"]
-        if not isinstance(skills, MutableMapping):
-            raise FormatError("expected a table", where=f"{where}: skills")
-        for name in [each for each in before if before[each] != wanted.get(each)]:
-            set_line(skills, name, _value(wanted[name]) if name in wanted else None)
-        names = before.keys() & wanted.keys()
-        new = {name: f"{name} = {_value(each)}\n" for name, each in wanted.items() if name not in before}
-        if edited := lines_in_order(str(tomlkit.dumps(document)), "skills", names, new):
-            return edited
-        # tomlkit searches the whole table for each new line, so it adds the first and the others are put after it.
-        for number, name in enumerate(new):
-            skills[name] = tomlkit.value(_value(wanted[name]))
-            edited = "" if number else str(tomlkit.dumps(document))
-            if edited.count(f"\n{new[name]}") == 1:
-                return edited.replace(f"\n{new[name]}", "\n" + "".join(new.values()))
-        return str(tomlkit.dumps(document))
-    except TOMLKitError as error:
-        raise FormatError(f"not TOML: {clean(str(error))[:200]}", where=where) from error
-    except IndexError:  # a defect of tomlkit (0.15.2): both parts of a table in two parts became empty
-        return text
-
-
-def _value(wanted: Wanted) -> str:
-    pairs = [f"{key} = {spell_toml(value)}" for key, value in wanted.spell().items()]
-    return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
-
-
-_POLICY_FILE = "policy.toml"
-_COMMON_APPDATA = 0x23
-
-
-def machine_policy() -> str:
-    """Return the path of the machine's policy; no variable changes it, since any user could then avoid the policy.
-
-    Raises:
-        StateError: Windows does not name its machine-wide folder.
-    """
-    if sys.platform == "win32":
-        folder = ctypes.create_unicode_buffer(1024)
-        if ctypes.windll.shell32.SHGetFolderPathW(None, _COMMON_APPDATA, None, 0, folder):
-            raise StateError("Windows does not give the folder of the machine's policy")
-        return os.path.join(folder.value, "skillhub", _POLICY_FILE)
-    return f"/etc/skillhub/{_POLICY_FILE}"
-
-
-def policy_places(home: Home) -> dict[Level, str]:
-    """Return the paths of the machine's policy and of the user's."""
-    return {"machine": machine_policy(), "user": os.path.join(home.config, _POLICY_FILE)}
-
-
-def read_policies(home: Home, intent: Callable[[], Intent], machine: str | None = None) -> Policies:
-    """Return the existing policies of machine, user and project; they are read at the first question to them.
-
-    Args:
-        home: The folders of the user, with the user's policy.
-        intent: Reads the project's intent, which may have a policy.
-        machine: The path of the machine's policy; None is ``machine_policy()``.
-    """
-    paths = policy_places(home) | ({"machine": machine} if machine is not None else {})
-
-    def read() -> tuple[Policy, ...]:
-        found = [*(_read_policy(level, path) for level, path in paths.items()), intent().policy]
-        return tuple(policy for policy in found if policy is not None)
-
-    return Policies(read)
-
-
-def _read_policy(level: Level, path: str) -> Policy | None:
-    data = files.read_linked(path, CAP)
-    return None if data is None else parse_policy(data, level, path)

@@ -1,11 +1,12 @@
-"""A project or the user scope: its lock, intent and record; the packages of a workspace."""
+"""A project or the user scope: its lock, intent and record; the packages of a workspace; the policies in force."""
 
 from __future__ import annotations
 
 import os
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from fnmatch import translate
@@ -16,15 +17,19 @@ from typing import Any, TypeVar
 from skillhub.disk import files
 from skillhub.disk.files import MACHINE, HeldFolder
 from skillhub.disk.home import INTENT, LOCK, Home, has_lock_or_intent, is_own, project_folder
-from skillhub.errors import FormatError, StateError
+from skillhub.errors import FormatError, SourceMismatch, StateError
 from skillhub.formats.text import clean, command
-from skillhub.formats.toml import spell_toml
+from skillhub.formats.toml import lines_in_order, set_line, spell_toml
 from skillhub.model.hosts import Scope
 from skillhub.model.lock import CAP, FIX, Lock, LockedSource
-from skillhub.model.provenance import Records
+from skillhub.model.provenance import Records, is_same_source
+from skillhub.policy.policy import Level, Policies, Policy, parse_policy
 from skillhub.project.git_exclude import check_exclude
-from skillhub.project.intent import Intent, Wanted, edit, proposals
+from skillhub.project.intent import Intent, Wanted
 from skillhub.project.user_state import SecretIndex
+
+if sys.platform == "win32":
+    import ctypes
 
 _Parsed = TypeVar("_Parsed")
 _Parse = Callable[[bytes, str], _Parsed]
@@ -409,3 +414,144 @@ def root_markers(start: str) -> tuple[str, ...]:
 def state_key(base: str, scope: Scope, real: Callable[[str], str] = os.path.realpath) -> str:
     """Return the ``key`` of a project, or of the user scope."""
     return sha256(os.fsencode(f"{scope}:{real(base)}")).hexdigest()[:32]
+
+
+# The sources that a project proposes, by its lock and its intent.
+
+
+def proposals(lock: Lock, intent: Intent) -> dict[str, LockedSource]:
+    """Return the proposed sources by alias; one of kind ``registry`` without a root may be a site.
+
+    The root identifies a registry, so the intent may state its new URL; the URL identifies a site.
+
+    Raises:
+        SourceMismatch: lock and intent give one alias to two sources.
+    """
+    found = dict(lock.sources)
+    for alias, wanted in intent.sources.items():
+        locked = lock.sources.get(alias)
+        if locked is None and wanted.place is not None:
+            continue
+        found[alias] = wanted.over(locked)
+        if locked is not None and (wanted.place is not None or not is_same_source(locked, found[alias])):
+            root = f" with root {wanted.root}" if wanted.root else ""
+            raise SourceMismatch(
+                f"the lock has the source {alias} as {locked}; skillhub.toml names {found[alias].url}{root}",
+                hint=f"remove the skills of {alias} from the lock, or correct [sources.{alias}]",
+            )
+    return found
+
+
+# Edits of ``skillhub.toml``, which keep its comments.
+
+
+def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str], where: str = "skillhub.toml") -> bytes:
+    """Return ``data`` with lines of ``[skills]`` set and removed; without a change, the same bytes.
+
+    Args:
+        data: The bytes of an intent.
+        add: The lines to set, by name.
+        remove: The names of the lines to remove.
+        where: The path of the intent, for errors; ``Intent.parse`` need not parse the result again for this path.
+
+    Raises:
+        FormatError: ``data`` is no intent, or cannot be edited without other changes.
+    """
+    before = Intent.parse(data, where)
+    removed = set(remove)
+    wanted = {name: each for name, each in before.skills.items() if name not in removed} | dict(add)
+    if wanted == before.skills:
+        return data
+    text = data.decode("utf-8")
+    alone = "[skills]\n" + "".join(f"{name} = {_value(each)}\n" for name, each in wanted.items())
+    after = _edited(text, before.skills, wanted, where) if before.lists else (text and f"{text}\n") + alone
+    if text.count("\r\n") == text.count("\n") > 0:
+        after = re.sub(r"(?<!\r)\n", "\r\n", after)
+    edited = after.encode()
+    # The result is parsed again, by another parser: it must have this change and no other.
+    if replace(Intent.parse(edited, where), lists=True) != replace(before, skills=wanted, lists=True):
+        hint = "write its skills as lines of one [skills] table"
+        raise FormatError("the file cannot be edited safely", where=where, hint=hint)
+    return edited
+
+
+def _edited(text: str, before: Mapping[str, Wanted], wanted: Mapping[str, Wanted], where: str) -> str:
+    """Return ``text`` with the changed lines in its table; if tomlkit fails to edit it, the unchanged text."""
+    # The import takes 9 ms, and a project's first install does not need it.
+    import tomlkit  # noqa: PLC0415
+    from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
+
+    try:
+        document = tomlkit.parse(text)
+        skills = document["skills"]
+        if not isinstance(skills, MutableMapping):
+            raise FormatError("expected a table", where=f"{where}: skills")
+        for name in [each for each in before if before[each] != wanted.get(each)]:
+            set_line(skills, name, _value(wanted[name]) if name in wanted else None)
+        names = before.keys() & wanted.keys()
+        new = {name: f"{name} = {_value(each)}\n" for name, each in wanted.items() if name not in before}
+        if edited := lines_in_order(str(tomlkit.dumps(document)), "skills", names, new):
+            return edited
+        # tomlkit searches the whole table for each new line, so it adds the first and the others are put after it.
+        for number, name in enumerate(new):
+            skills[name] = tomlkit.value(_value(wanted[name]))
+            edited = "" if number else str(tomlkit.dumps(document))
+            if edited.count(f"\n{new[name]}") == 1:
+                return edited.replace(f"\n{new[name]}", "\n" + "".join(new.values()))
+        return str(tomlkit.dumps(document))
+    except TOMLKitError as error:
+        raise FormatError(f"not TOML: {clean(str(error))[:200]}", where=where) from error
+    except IndexError:  # a defect of tomlkit (0.15.2): both parts of a table in two parts became empty
+        return text
+
+
+def _value(wanted: Wanted) -> str:
+    pairs = [f"{key} = {spell_toml(value)}" for key, value in wanted.spell().items()]
+    return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
+
+
+# The policies in force.
+
+_POLICY_FILE = "policy.toml"
+_COMMON_APPDATA = 0x23
+
+
+def machine_policy() -> str:
+    """Return the path of the machine's policy; no variable changes it, since any user could then avoid the policy.
+
+    Raises:
+        StateError: Windows does not name its machine-wide folder.
+    """
+    if sys.platform == "win32":
+        folder = ctypes.create_unicode_buffer(1024)
+        if ctypes.windll.shell32.SHGetFolderPathW(None, _COMMON_APPDATA, None, 0, folder):
+            raise StateError("Windows does not give the folder of the machine's policy")
+        return os.path.join(folder.value, "skillhub", _POLICY_FILE)
+    return f"/etc/skillhub/{_POLICY_FILE}"
+
+
+def policy_places(home: Home) -> dict[Level, str]:
+    """Return the paths of the machine's policy and of the user's."""
+    return {"machine": machine_policy(), "user": os.path.join(home.config, _POLICY_FILE)}
+
+
+def read_policies(home: Home, intent: Callable[[], Intent], machine: str | None = None) -> Policies:
+    """Return the existing policies of machine, user and project; they are read at the first question to them.
+
+    Args:
+        home: The folders of the user, with the user's policy.
+        intent: Reads the project's intent, which may have a policy.
+        machine: The path of the machine's policy; None is ``machine_policy()``.
+    """
+    paths = policy_places(home) | ({"machine": machine} if machine is not None else {})
+
+    def read() -> tuple[Policy, ...]:
+        found = [*(_read_policy(level, path) for level, path in paths.items()), intent().policy]
+        return tuple(policy for policy in found if policy is not None)
+
+    return Policies(read)
+
+
+def _read_policy(level: Level, path: str) -> Policy | None:
+    data = files.read_linked(path, CAP)
+    return None if data is None else parse_policy(data, level, path)

@@ -12,8 +12,8 @@ from skillhub.edits.lock_merge import conflict, drive, fix, sides
 from skillhub.errors import FormatError, NotFound, Refused, SignerChanged, SkillhubError, SourceMismatch
 from skillhub.install.resolve import satisfies
 from skillhub.model.lock import Lock
-from skillhub.project.intent import Intent, Wanted, edit
-from skillhub.project.project import Project
+from skillhub.project.intent import Intent, Wanted
+from skillhub.project.project import Project, edit
 from tests.edits.test_lock_merge import ACME, HIS, ONE, THREE, TWO, local, lock, released
 from tests.support import forked
 from tests.support.cli import REPO, SECONDS

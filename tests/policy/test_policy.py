@@ -16,7 +16,8 @@ from skillhub.model.finding import SEVERITIES, Finding
 from skillhub.model.lock import Signer
 from skillhub.model.question import BEFOREHAND
 from skillhub.policy.policy import AGREEABLE, EVERYTHING, Policies, Subject, parse_policy, rows
-from skillhub.project.intent import Intent, edit
+from skillhub.project.intent import Intent
+from skillhub.project.project import edit
 
 ROOT, OTHER = Digest.of(b"root"), Digest.of(b"other")
 ACME = Signer("key", Digest.of(b"acme"), "acme")

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
-from skillhub.project.intent import Intent, Wanted, edit
+from skillhub.project.intent import Intent, Wanted
+from skillhub.project.project import edit
 
 NEW = {"new": Wanted(source="github", version="^1.2")}
 LINE = 'new = { source = "github", version = "^1.2" }\n'

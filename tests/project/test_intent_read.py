@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import RESERVED_ALIASES
-from skillhub.project.intent import Intent, ProposedSource, Wanted, edit
+from skillhub.project.intent import Intent, ProposedSource, Wanted
+from skillhub.project.project import edit
 from tests.support.effort import at_most
 
 ROOT = "sha256:" + "a" * 64

@@ -9,8 +9,7 @@ import pytest
 from skillhub.disk.home import Home
 from skillhub.errors import FormatError, StateError
 from skillhub.project.deciding_paths import deciding_paths
-from skillhub.project.intent import machine_policy, policy_places, read_policies
-from skillhub.project.project import Project
+from skillhub.project.project import Project, machine_policy, policy_places, read_policies
 
 
 @pytest.fixture

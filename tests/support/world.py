@@ -23,9 +23,8 @@ from skillhub.install.obtain import obtain_locked
 from skillhub.install.sync import sync
 from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question
 from skillhub.model.reference import Local, parse_ref
-from skillhub.project.intent import read_policies
 from skillhub.project.last_seen import Advisories, own_advisories
-from skillhub.project.project import Project
+from skillhub.project.project import Project, read_policies
 from skillhub.project.store import Store
 from skillhub.project.user_state import Publishers
 from skillhub.sources.configured import ProjectSources, Source, Sources, embedded
