@@ -15,7 +15,8 @@ from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.tree import Listing
 from skillhub.model.version import Range
 from skillhub.policy.policy import AGREEABLE, KEYS, parse_policy
-from skillhub.project.intent import Intent, ProposedSource, Wanted
+from skillhub.project.intent import ProposedSource, Wanted
+from skillhub.project.project import Project
 from skillhub.trust.documents import pinned_documents, signed_documents
 from skillhub.trust.registry_rules import keys_of, part_of, released_by
 from tests.model.test_tree import PIPELINE
@@ -43,14 +44,16 @@ def test_the_page_of_the_lock_names_every_key():
         assert f"`{field.name}`" in page("lock.md")
 
 
-def test_the_example_of_the_intent_is_read():
+def test_the_example_of_the_intent_is_read(home, tmp_path):
     (data,) = examples("intent.md", "toml")
-    intent = Intent.parse(data)
+    (tmp_path / "skillhub.toml").write_bytes(data)
+    project = Project(str(tmp_path), "project", home)
+    intent, policy = project.intent(), project.policy()
     assert set(intent.sources) == {"acme"}
     assert intent.skills["pdf"].version == "^2"
     assert intent.skills["deploy"].path == "skills/deploy"
     assert (intent.agents, intent.link) == (("claude-code", "codex"), "copy")
-    assert (intent.policy.signed, intent.policy.min_age_days) == ("required", 3)
+    assert (policy.signed, policy.min_age_days) == ("required", 3)
     assert set(tomllib.loads(data.decode())) == {"sources", "skills", "install", "policy"}
 
 

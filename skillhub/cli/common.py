@@ -299,7 +299,7 @@ class Common:
             approver=self.approver(allow_unsigned=allow_unsigned),
             environ=os.environ,
             user_home=self.user_home,
-            policies=read_policies(self.home, project.intent),
+            policies=read_policies(self.home, project.policy),
             advisories=Advisories(sources.last_advisories, network.advisories, time.now),
             first_seen=FirstSeen(self.home, remember=not scratch),
             clock=time.now,

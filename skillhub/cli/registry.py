@@ -516,7 +516,7 @@ def publish(
 
 def _ask(planned: ReleasePlan, where: str, common: Common) -> list[Asked]:
     """Ask about a release, and return the questions with their answers; if no person is asked, show the questions."""
-    policies = read_policies(common.home, common.open_project().intent)
+    policies = read_policies(common.home, common.open_project().policy)
     questions = planned.questions(where, policies)
     open_ = [each for each in questions if not policies.agrees(each.kind)]
     answers = [*zip(open_, common.approver().answer(open_), strict=True)]

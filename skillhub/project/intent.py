@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 
-from skillhub.errors import FormatError, UsageError, hinting
+from skillhub.errors import FormatError, UsageError
 from skillhub.formats.document import (
     ALIAS,
     NAME,
@@ -33,9 +33,8 @@ from skillhub.formats.document import (
     wrong,
 )
 from skillhub.formats.text import is_alias, is_name, quote
-from skillhub.formats.toml import LINES_CAP, strict_toml
 from skillhub.model.hosts import LinkKind
-from skillhub.model.lock import RESTORE, Lock, Locked, LockedSource
+from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.reference import (
     NO_SECRET,
     Git,
@@ -50,7 +49,6 @@ from skillhub.model.reference import (
     parse_remote,
 )
 from skillhub.model.version import range_of
-from skillhub.policy.policy import Policy, PolicyRules, policy_of
 
 PlaceRef = Git | GitHub | Oci | Mcp | Local  # the targets of an alias besides a registry and a site
 SourceKind = Literal["registry", "well-known", "git", "oci", "mcp", "folder"]
@@ -272,15 +270,14 @@ class _Workspace:
                 )
 
 
-class IntentFile(Document):
-    """``skillhub.toml`` as a document."""
+class IntentTables(Document):
+    """The tables of ``skillhub.toml`` besides its policy."""
 
     OBJECT = "a table"
     UNKNOWN = "known: [audit], [install], [policy], [skills], [sources], [workspace]"
 
     audit: _Audit = _Audit()
     install: _Install = _Install()
-    policy: Absent[PolicyRules] = None
     skills: Members[SkillName, Annotated[Wanted, Before(_short, **_RANGES)]] = Field(default_factory=dict)
     sources: Members[Alias, ProposedSource] = Field(default_factory=dict)
     workspace: Absent[_Workspace] = None
@@ -288,7 +285,7 @@ class IntentFile(Document):
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """The whole file; an absent file is an empty one.
+    """The whole file without its policy; an absent file is an empty one.
 
     Attributes:
         lists: Whether it has a table of skills; if so, a skill outside it is wanted only if another skill needs it.
@@ -302,7 +299,6 @@ class Intent:
     sources: Mapping[str, ProposedSource] = field(default_factory=dict)
     agents: tuple[str, ...] = ()
     link: LinkKind | None = None
-    policy: Policy | None = None
     lists: bool = False
     suppressions: tuple[Suppression, ...] = ()
     members: tuple[str, ...] | None = None
@@ -314,24 +310,16 @@ class Intent:
         return self.skills[name].version if name in self.skills else None
 
     @classmethod
-    @lru_cache(maxsize=4)  # a command may read it for more than one purpose
-    def parse(cls, data: bytes, where: str = "skillhub.toml") -> Intent:
-        """Return the intent in these bytes.
-
-        Raises:
-            FormatError: the bytes are not TOML, or a key is unknown or has a wrong value: a team relies on each line.
-        """
-        with hinting(f"correct it, or {RESTORE}"):
-            found = IntentFile.parse(strict_toml(data, where, LINES_CAP), where)
+    def of(cls, tables: IntentTables) -> Intent:
+        """Return the intent in these tables."""
         return cls(
-            {key: replace(each, name=None) if each.name == key else each for key, each in found.skills.items()},
-            found.sources,
-            found.install.agents,
-            found.install.link,
-            None if found.policy is None else policy_of(found.policy, "project", where),
-            "skills" in found.model_fields_set,
-            found.audit.suppress,
-            found.workspace.members if found.workspace else None,
+            {key: replace(each, name=None) if each.name == key else each for key, each in tables.skills.items()},
+            tables.sources,
+            tables.install.agents,
+            tables.install.link,
+            "skills" in tables.model_fields_set,
+            tables.audit.suppress,
+            tables.workspace.members if tables.workspace else None,
         )
 
     def is_here(self, name: str) -> bool:

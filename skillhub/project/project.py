@@ -10,22 +10,23 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, M
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from fnmatch import translate
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from skillhub.disk import files
 from skillhub.disk.files import MACHINE, HeldFolder
 from skillhub.disk.home import INTENT, LOCK, Home, has_lock_or_intent, is_own, project_folder
-from skillhub.errors import FormatError, SourceMismatch, StateError
+from skillhub.errors import FormatError, SourceMismatch, StateError, hinting
+from skillhub.formats.document import Absent
 from skillhub.formats.text import clean, command
-from skillhub.formats.toml import lines_in_order, set_line, spell_toml
+from skillhub.formats.toml import LINES_CAP, lines_in_order, set_line, spell_toml, strict_toml
 from skillhub.model.hosts import Scope
-from skillhub.model.lock import CAP, FIX, Lock, LockedSource
+from skillhub.model.lock import CAP, FIX, RESTORE, Lock, LockedSource
 from skillhub.model.provenance import Records, is_same_source
-from skillhub.policy.policy import Level, Policies, Policy, parse_policy
+from skillhub.policy.policy import Level, Policies, Policy, PolicyRules, parse_policy, policy_of
 from skillhub.project.git_exclude import check_exclude
-from skillhub.project.intent import Intent, Wanted
+from skillhub.project.intent import Intent, IntentTables, Wanted
 from skillhub.project.user_state import SecretIndex
 
 if sys.platform == "win32":
@@ -160,14 +161,18 @@ class Project:
             FormatError, StateError: as ``lock``.
             LinkLeavesProject: a package is a link out of the workspace.
         """
-        found = self._intent(INTENT)
+        found = self._intent_file(INTENT).intent
         if found.members is None or self.scope != "project":
             return found
-        others = {each: self._intent(f"{each}/{INTENT}") for each in self.packages()}
+        others = {each: self._intent_file(f"{each}/{INTENT}") for each in self.packages()}
         return with_packages(found, others, self.package)
 
-    def _intent(self, name: str) -> Intent:
-        return self._parsed(Intent.parse, self._read(name), os.path.join(self.root, name), Intent())
+    def policy(self) -> Policy | None:
+        """Return the policy in the project's ``skillhub.toml``; None without one. Raises as ``lock``."""
+        return self._intent_file(INTENT).policy
+
+    def _intent_file(self, name: str) -> _Content:
+        return self._parsed(_parse, self._read(name), os.path.join(self.root, name), _Content())
 
     def packages(self) -> list[str]:
         """Return the sorted paths of the packages of the workspace; none without a workspace.
@@ -180,10 +185,10 @@ class Project:
 
     def members(self) -> Sequence[str]:
         """Return the names and patterns of the workspace's packages; raises as ``lock``."""
-        return self._intent(INTENT).members or ()
+        return self._intent_file(INTENT).intent.members or ()
 
     def proposals(self) -> Mapping[str, LockedSource]:
-        """Return the sources that lock and intent propose; raises as both, and as ``intent.proposals``."""
+        """Return the sources that lock and intent propose; raises as both, and as ``proposals``."""
         return proposals(self.lock(), self.intent())
 
     def edit_intent(self, add: Mapping[str, Wanted], remove: Collection[str]) -> bool:
@@ -284,15 +289,15 @@ def workspace_folder(start: str) -> str:
     return workspace_around(project_folder(start))
 
 
-def with_packages(root: Intent, others: Mapping[str, Intent], package: str) -> Intent:
+def with_packages(root: Intent, others: Mapping[str, _Content], package: str) -> Intent:
     """Return the intent of a workspace: that of the root together with those of its packages, by their paths.
 
     Raises:
         FormatError: a package has more than ``[skills]``, or two packages have different lines for one skill.
     """
     skills, packages = dict(root.skills), {name: ("",) for name in root.skills}
-    for path, other in others.items():
-        if other != Intent(skills=other.skills, lists=other.lists):
+    for path, (other, policy) in others.items():
+        if policy is not None or other != Intent(skills=other.skills, lists=other.lists):
             message = "a package of a workspace may have only [skills]"
             raise FormatError(message, where=f"{path}/{INTENT}", hint=f"write the rest into the root's {INTENT}")
         for name, line in other.skills.items():
@@ -300,7 +305,7 @@ def with_packages(root: Intent, others: Mapping[str, Intent], package: str) -> I
             if skills.setdefault(name, wanted) != wanted:
                 raise two_lines(name, (skills[name], packages[name][0]), (wanted, path))
             packages[name] = (*packages.get(name, ()), path)
-    lists = root.lists or any(each.lists for each in others.values())
+    lists = root.lists or any(each.intent.lists for each in others.values())
     return replace(root, skills=skills, packages=packages, lists=lists, package=package)
 
 
@@ -337,7 +342,7 @@ def workspace_of(folder: str) -> tuple[str, ...] | None:
         if b"workspace" not in (data := files.read(path, CAP) or b""):
             return None
         refuse_other_owner(os.stat(path), path)
-        return Intent.parse(data, path).members
+        return parse_intent(data, path).members
     except (OSError, StateError, FormatError):  # `Project.intent` reports the error
         return None
 
@@ -442,7 +447,37 @@ def proposals(lock: Lock, intent: Intent) -> dict[str, LockedSource]:
     return found
 
 
-# Edits of ``skillhub.toml``, which keep its comments.
+# ``skillhub.toml``: its intent and its policy, and edits that keep its comments.
+
+
+class IntentFile(IntentTables):
+    """``skillhub.toml`` as a document."""
+
+    policy: Absent[PolicyRules] = None
+
+
+class _Content(NamedTuple):
+    """The content of a ``skillhub.toml``; that of an absent one is empty."""
+
+    intent: Intent = Intent()
+    policy: Policy | None = None
+
+
+@lru_cache(maxsize=4)  # a command may read it for more than one purpose
+def _parse(data: bytes, where: str) -> _Content:
+    with hinting(f"correct it, or {RESTORE}"):
+        found = IntentFile.parse(strict_toml(data, where, LINES_CAP), where)
+    policy = None if found.policy is None else policy_of(found.policy, "project", where)
+    return _Content(Intent.of(found), policy)
+
+
+def parse_intent(data: bytes, where: str = INTENT) -> Intent:
+    """Return the intent in the bytes of a ``skillhub.toml``.
+
+    Raises:
+        FormatError: the bytes are not TOML, or a key is unknown or has a wrong value: a team relies on each line.
+    """
+    return _parse(data, where).intent
 
 
 def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str], where: str = "skillhub.toml") -> bytes:
@@ -452,12 +487,12 @@ def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str], where: s
         data: The bytes of an intent.
         add: The lines to set, by name.
         remove: The names of the lines to remove.
-        where: The path of the intent, for errors; ``Intent.parse`` need not parse the result again for this path.
+        where: The path of the intent, for errors; ``Project.intent`` need not parse the result again for this path.
 
     Raises:
         FormatError: ``data`` is no intent, or cannot be edited without other changes.
     """
-    before = Intent.parse(data, where)
+    before, policy = _parse(data, where)
     removed = set(remove)
     wanted = {name: each for name, each in before.skills.items() if name not in removed} | dict(add)
     if wanted == before.skills:
@@ -469,7 +504,11 @@ def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str], where: s
         after = re.sub(r"(?<!\r)\n", "\r\n", after)
     edited = after.encode()
     # The result is parsed again, by another parser: it must have this change and no other.
-    if replace(Intent.parse(edited, where), lists=True) != replace(before, skills=wanted, lists=True):
+    found = _parse(edited, where)
+    if found._replace(intent=replace(found.intent, lists=True)) != (
+        replace(before, skills=wanted, lists=True),
+        policy,
+    ):
         hint = "write its skills as lines of one [skills] table"
         raise FormatError("the file cannot be edited safely", where=where, hint=hint)
     return edited
@@ -535,18 +574,18 @@ def policy_places(home: Home) -> dict[Level, str]:
     return {"machine": machine_policy(), "user": os.path.join(home.config, _POLICY_FILE)}
 
 
-def read_policies(home: Home, intent: Callable[[], Intent], machine: str | None = None) -> Policies:
+def read_policies(home: Home, of_project: Callable[[], Policy | None], machine: str | None = None) -> Policies:
     """Return the existing policies of machine, user and project; they are read at the first question to them.
 
     Args:
         home: The folders of the user, with the user's policy.
-        intent: Reads the project's intent, which may have a policy.
+        of_project: Reads the project's policy.
         machine: The path of the machine's policy; None is ``machine_policy()``.
     """
     paths = policy_places(home) | ({"machine": machine} if machine is not None else {})
 
     def read() -> tuple[Policy, ...]:
-        found = [*(_read_policy(level, path) for level, path in paths.items()), intent().policy]
+        found = [*(_read_policy(level, path) for level, path in paths.items()), of_project()]
         return tuple(policy for policy in found if policy is not None)
 
     return Policies(read)

@@ -9,8 +9,8 @@ from shutil import rmtree
 import pytest
 
 from skillhub.errors import FormatError, LinkLeavesProject
-from skillhub.project.intent import Intent, Wanted
-from skillhub.project.project import moved
+from skillhub.project.intent import Wanted
+from skillhub.project.project import moved, parse_intent
 from tests.support.cli import REPO
 from tests.support.here import Here
 
@@ -164,7 +164,7 @@ def test_attack_conflicting_versions_of_two_packages_are_refused(machine):
 )
 def test_attack_members_outside_of_the_workspace_are_refused(members):
     with pytest.raises(FormatError):
-        Intent.parse(f"[workspace]\nmembers = [{members}]\n".encode())
+        parse_intent(f"[workspace]\nmembers = [{members}]\n".encode())
 
 
 def test_a_named_package_without_a_folder_is_refused_with_a_hint(machine):

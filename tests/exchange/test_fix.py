@@ -12,8 +12,8 @@ from skillhub.edits.lock_merge import conflict, drive, fix, sides
 from skillhub.errors import FormatError, NotFound, Refused, SignerChanged, SkillhubError, SourceMismatch
 from skillhub.install.resolve import satisfies
 from skillhub.model.lock import Lock
-from skillhub.project.intent import Intent, Wanted
-from skillhub.project.project import Project, edit
+from skillhub.project.intent import Wanted
+from skillhub.project.project import Project, edit, parse_intent
 from tests.edits.test_lock_merge import ACME, HIS, ONE, THREE, TWO, local, lock, released
 from tests.support import forked
 from tests.support.cli import REPO, SECONDS
@@ -251,7 +251,7 @@ def test_two_branches_that_each_add_a_skill_to_the_intent_merge(repository):
 
     def added(*names):
         path.write_bytes(edit(path.read_bytes(), dict.fromkeys(names, Wanted(source="acme")), ()))
-        repository.commit(lock(**dict.fromkeys(Intent.parse(path.read_bytes()).skills, ONE)))
+        repository.commit(lock(**dict.fromkeys(parse_intent(path.read_bytes()).skills, ONE)))
 
     added("b", "m")
     repository.git("checkout", "-qb", "other")
@@ -259,7 +259,7 @@ def test_two_branches_that_each_add_a_skill_to_the_intent_merge(repository):
     repository.git("checkout", "-q", "main")
     added("f", "z")
     repository.git("merge", "-q", "other", "-m", "both")
-    assert list(Intent.parse(path.read_bytes()).skills) == list(repository.lock().skills) == ["a", "b", "f", "m", "z"]
+    assert list(parse_intent(path.read_bytes()).skills) == list(repository.lock().skills) == ["a", "b", "f", "m", "z"]
 
 
 def test_neighbouring_changes_conflict_in_git_and_fix_resolves_them(repository):

@@ -6,7 +6,7 @@ from skillhub.errors import FormatError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.reference import holds_secret, masked, parse_ref
-from skillhub.project.intent import Intent
+from skillhub.project.project import parse_intent
 from tests.support.effort import at_most
 
 GHP = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ0bC2dE4fG6"
@@ -77,7 +77,7 @@ def test_attack_a_credential_in_a_url_is_neither_stored_nor_shown(url):
         assert not any(secret in message for secret in ("hunter2", GHP, JWT, "d3adB33f", "glpat-a", "AKIAIO"))
     for line in (f"[sources.a]\nurl = '{url}'", f"[skills]\na = {{ from = '{url}' }}"):
         with pytest.raises(FormatError) as caught:
-            Intent.parse(line.encode())
+            parse_intent(line.encode())
         assert "hunter2" not in caught.value.message
     tree = Digest.of(b"x")
     for source in (url, "https://h.example"):
@@ -108,7 +108,7 @@ def test_ambiguous_name_with_a_harmless_value_is_stored(pair):
         assert masked(f"found '{url}'") == f"found '{url}'"
         data = Lock({"a": Locked(source=url, url=url, tree=Digest.of(b"x"), size=1)}).dump()
         assert Lock.parse(data).skills["a"].url == url
-        assert Intent.parse(f"[skills]\na = {{ from = '{url}' }}".encode()).skills["a"].origin == url
+        assert parse_intent(f"[skills]\na = {{ from = '{url}' }}".encode()).skills["a"].origin == url
 
 
 def test_attack_a_long_url_is_checked_in_linear_time():

@@ -16,8 +16,7 @@ from skillhub.model.finding import SEVERITIES, Finding
 from skillhub.model.lock import Signer
 from skillhub.model.question import BEFOREHAND
 from skillhub.policy.policy import AGREEABLE, EVERYTHING, Policies, Subject, parse_policy, rows
-from skillhub.project.intent import Intent
-from skillhub.project.project import edit
+from skillhub.project.project import parse_intent
 
 ROOT, OTHER = Digest.of(b"root"), Digest.of(b"other")
 ACME = Signer("key", Digest.of(b"acme"), "acme")
@@ -248,25 +247,13 @@ def test_invalid_policy_is_refused_with_its_place(text):
 @pytest.mark.parametrize("line", ["agree = ['install']", "allow-findings = ['SH001']"])
 def test_policy_of_a_project_cannot_consent(line):
     with pytest.raises(FormatError, match="only the machine's and the user's"):
-        Intent.parse(f"[policy]\n{line}\n".encode())
+        parse_intent(f"[policy]\n{line}\n".encode())
     policy(line, "machine")
 
 
 def test_policies_can_consent_only_to_unsigned_skills_and_findings():
     beyond_yes = {kind for kind, each in BEFOREHAND.items() if "--yes" not in each.flags}
     assert set(AGREEABLE) & beyond_yes == {"unsigned", "finding"}
-
-
-def test_policy_of_a_project_is_that_of_its_file():
-    found = Intent.parse(b"[policy]\nsigned = 'required'\n", "skillhub.toml").policy
-    assert (found.signed, found.path) == ("required", "skillhub.toml")
-
-
-def test_edit_of_the_intent_keeps_the_policy():
-    data = b"[skills]\npdf = '^1'\n\n[policy]\nsigned = 'required'\n"
-    edited = edit(data, {}, ["pdf"])
-    assert Intent.parse(edited).policy == Intent.parse(data).policy
-    assert b"signed = 'required'" in edited
 
 
 @given(st.binary(max_size=200))

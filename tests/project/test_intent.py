@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
-from skillhub.project.intent import Intent, Wanted
-from skillhub.project.project import edit
+from skillhub.project.intent import Wanted
+from skillhub.project.project import edit, parse_intent
 
 NEW = {"new": Wanted(source="github", version="^1.2")}
 LINE = 'new = { source = "github", version = "^1.2" }\n'
@@ -63,7 +63,7 @@ def test_added_skill_gets_a_line(before, after):
 def test_added_lines_keep_the_order_of_names(before, after):
     added = {"n": Wanted(), "m": Wanted()}
     edited = edit(before.encode(), added, ())
-    assert Intent.parse(edited).skills == Intent.parse(before.encode()).skills | added
+    assert parse_intent(edited).skills == parse_intent(before.encode()).skills | added
     assert after in (edited.decode(), None)
 
 
@@ -100,7 +100,7 @@ def test_no_change_gives_the_same_bytes(text):
     data = text.encode()
     assert edit(data, {}, ()) == data
     assert edit(data, {}, ["absent"]) == data
-    assert edit(data, dict(Intent.parse(data).skills), ()) == data
+    assert edit(data, dict(parse_intent(data).skills), ()) == data
 
 
 @pytest.mark.parametrize(
@@ -116,10 +116,10 @@ def test_no_change_gives_the_same_bytes(text):
 )
 @pytest.mark.parametrize(("add", "remove"), [(NEW, ()), ({"a": NEW["new"]}, ()), ({}, ["a"]), (NEW, ["a"])], ids=str)
 def test_edit_applies_to_any_spelling_of_the_table(text, add, remove):
-    before = Intent.parse(text.encode())
+    before = parse_intent(text.encode())
     edited = edit(text.encode(), add, remove)
     kept = {name: wanted for name, wanted in before.skills.items() if name not in remove}
-    assert Intent.parse(edited).skills == {**kept, **add}
+    assert parse_intent(edited).skills == {**kept, **add}
 
 
 @pytest.mark.parametrize("data", [b"[skills", b"skills = 1", b"[hooks]\n", b"\xff", b"a." * 120_000 + b"a=1"])
@@ -138,7 +138,7 @@ def test_attack_a_path_with_control_characters_is_refused(path):
 def test_attack_a_path_cannot_close_its_string():
     path = '"}\n[policy]\nx = "'.replace("\n", " ")
     edited = edit(b"", {"new": Wanted(path=path)}, ())
-    assert Intent.parse(edited).skills == {"new": Wanted(path=path)}
+    assert parse_intent(edited).skills == {"new": Wanted(path=path)}
 
 
 names = st.sampled_from(["a", "b", "new", "gh-fix-ci", "1"])
@@ -162,10 +162,10 @@ pieces = (
 def test_any_intent_is_edited_without_other_changes(lines, end, add, remove):
     data = end.join(lines).encode()
     with contextlib.suppress(SkillhubError):
-        before = Intent.parse(data)
+        before = parse_intent(data)
         edited = edit(data, add, remove)
         kept = {name: wanted for name, wanted in before.skills.items() if name not in remove}
-        after = Intent.parse(edited)
+        after = parse_intent(edited)
         assert after.skills == {**kept, **add}
         assert (after.sources, after.agents, after.link) == (before.sources, before.agents, before.link)
         assert edit(edited, add, ()) == edited

@@ -31,14 +31,14 @@ def write(path, text):
 
 
 def test_missing_policies_are_empty(home, project, tmp_path):
-    assert not read_policies(home, project.intent, str(tmp_path / "none.toml"))
+    assert not read_policies(home, project.policy, str(tmp_path / "none.toml"))
 
 
 def test_policy_of_the_machine_comes_first(home, project, tmp_path):
     machine = write(tmp_path / "etc" / "policy.toml", "signed = 'required'\n")
     user = write(os.path.join(home.config, "policy.toml"), "\n[policy]\nmin-age-days = 3\n")
     intent = write(project.intent_path, "[policy]\nsigned = 'required'\n")
-    found = read_policies(home, project.intent, machine)
+    found = read_policies(home, project.policy, machine)
     paths = [("machine", machine), ("user", user), ("project", intent)]
     assert [(each.level, each.path) for each in found.all] == paths
 
@@ -59,7 +59,7 @@ def test_the_policies_of_machine_and_user_decide_whether_a_command_is_answered_f
 @pytest.mark.parametrize("text", ["signed = 'no'", "sign = 'required'", "[policy", "\x00"])
 def test_malformed_policy_permits_no_skill(home, project, tmp_path, text):
     machine = write(tmp_path / "policy.toml", text)
-    policies = read_policies(home, project.intent, machine)
+    policies = read_policies(home, project.policy, machine)
     with pytest.raises(FormatError) as caught:
         bool(policies)
     assert caught.value.where.startswith(machine)
@@ -67,7 +67,7 @@ def test_malformed_policy_permits_no_skill(home, project, tmp_path, text):
 
 def test_unreadable_policy_permits_no_skill(home, project, tmp_path):
     (tmp_path / "policy.toml").mkdir()
-    policies = read_policies(home, project.intent, str(tmp_path / "policy.toml"))
+    policies = read_policies(home, project.policy, str(tmp_path / "policy.toml"))
     with pytest.raises(StateError):
         policies.agrees("install")
 
@@ -75,5 +75,21 @@ def test_unreadable_policy_permits_no_skill(home, project, tmp_path):
 def test_linked_policy_is_read(home, project, tmp_path):
     real = write(tmp_path / "real.toml", "signed = 'required'\n")
     (tmp_path / "policy.toml").symlink_to(real)
-    (found,) = read_policies(home, project.intent, str(tmp_path / "policy.toml")).all
+    (found,) = read_policies(home, project.policy, str(tmp_path / "policy.toml")).all
     assert found.signed == "required"
+
+
+def test_policy_of_a_project_is_that_of_its_file(project):
+    assert project.policy() is None
+    write(project.intent_path, "[policy]\nsigned = 'required'\n")
+    found = project.policy()
+    assert (found.signed, found.path) == ("required", project.intent_path)
+
+
+def test_edit_of_the_intent_keeps_the_policy(project):
+    path = write(project.intent_path, "[skills]\npdf = '^1'\n\n[policy]\nsigned = 'required'\n")
+    before = project.policy()
+    assert project.edit_intent({}, ["pdf"])
+    assert (project.intent().skills, project.policy()) == ({}, before)
+    with open(path, encoding="utf-8") as file:
+        assert "signed = 'required'" in file.read()

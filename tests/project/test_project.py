@@ -14,8 +14,8 @@ from skillhub.errors import FormatError, LinkLeavesProject, StateError
 from skillhub.formats.digest import Digest
 from skillhub.model.lock import CAP, Lock, Locked
 from skillhub.model.provenance import Record, Records
-from skillhub.project.intent import Intent, Wanted
-from skillhub.project.project import Project
+from skillhub.project.intent import Wanted
+from skillhub.project.project import Project, _parse
 
 ENTRY = Locked(source="local", tree=Digest.of(b"t"), size=1, path="src")
 
@@ -93,7 +93,7 @@ def test_records_are_private_to_the_user(project, tmp_path):
 
 
 def test_an_edit_of_the_intent_is_parsed_once_and_an_error_names_the_file(project, tmp_path):
-    path, parses = tmp_path / "project/skillhub.toml", Intent.parse.__func__.cache_info
+    path, parses = tmp_path / "project/skillhub.toml", _parse.cache_info
     before = parses().misses
     assert project.edit_intent({"demo": Wanted(path="./demo")}, ())
     assert [*project.intent().skills] == ["demo"]

@@ -133,7 +133,7 @@ class World:
             approver=self.answers,
             environ=self.environ,
             user_home=str(self.user_home),
-            policies=read_policies(self.home, project.intent, str(self.folder / "machine" / "policy.toml")),
+            policies=read_policies(self.home, project.policy, str(self.folder / "machine" / "policy.toml")),
             advisories=Advisories(
                 sources.last_advisories,
                 lambda: own_advisories(self.advisories, "", self.home.state, self.mirror),
