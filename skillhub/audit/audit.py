@@ -32,14 +32,14 @@ from skillhub.errors import (
 )
 from skillhub.formats.text import as_command, command, quote
 from skillhub.install.candidates import ReleaseStatus, without_files
-from skillhub.install.gather import is_fixed, newest_of
+from skillhub.install.gather import newest_of
 from skillhub.model.finding import SEVERITIES, Finding, Severity
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.provenance import source_changes
 from skillhub.model.reference import Local, Named, Remote, parse_ref
 from skillhub.model.tree import SIGNATURE, Tree
 from skillhub.project import copies
-from skillhub.project.intent import in_full, sources_since
+from skillhub.project.intent import in_full, is_fixed, sources_since
 from skillhub.scan.results import ScanCache
 from skillhub.sources.configured import Source
 from skillhub.sources.local import files_of_project, read_local

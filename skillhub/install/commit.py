@@ -47,7 +47,7 @@ from skillhub.model.question import Asked, Question
 from skillhub.net.settings import Settings
 from skillhub.project import copies, mcp_config
 from skillhub.project.copies import NeedCheck, link_folders, need_check, needs_of
-from skillhub.project.project import two_lines
+from skillhub.project.intent import two_lines
 from skillhub.project.store import Staged, Store
 
 # The lock holds the digest of a patch; git must not change the patch by writing the line ends of Windows.

@@ -15,7 +15,7 @@ from skillhub.command.state import State
 from skillhub.disk.home import Home
 from skillhub.edits.patch import read_patch
 from skillhub.errors import Forbidden, FormatError, SecurityError, SkillhubError, SourceError, UsageError
-from skillhub.formats.text import NAME_RULE, as_word, is_name, is_object_id, quote
+from skillhub.formats.text import NAME_RULE, as_word, is_name, quote
 from skillhub.install.admission import admit, policy_subject, too_young, with_advisories
 from skillhub.install.candidates import (
     EXPIRED,
@@ -41,11 +41,11 @@ from skillhub.install.obtain import (
 from skillhub.install.resolve import ResolvedSkill, ranges_on, resolve_locked, resolve_ref, resolve_wanted, satisfies
 from skillhub.model.index import Release, TakenBack, choose_release, fitting, no_match, words_for
 from skillhub.model.lock import Locked
-from skillhub.model.reference import Git, GitHub, Local, Named, Oci, Ref
+from skillhub.model.reference import Local, Named, Ref
 from skillhub.model.version import is_version, precedence
 from skillhub.net.fetch import Who
 from skillhub.policy.policy import ORIGIN
-from skillhub.project.intent import Wanted
+from skillhub.project.intent import Wanted, is_fixed
 from skillhub.scan import MANY
 
 if TYPE_CHECKING:
@@ -590,11 +590,3 @@ def _taken_back(locked: Release | None) -> str | None:
     if locked is None or not locked.taken_back:
         return None
     return f"{locked.name} {locked.version} was {locked.taken_back}"
-
-
-def is_fixed(wanted: Wanted, entry: Locked) -> bool:
-    """Return whether the intent names exactly the locked commit or artifact, so that there is no newer one."""
-    ref = wanted.remote()
-    if isinstance(ref, Git | GitHub):
-        return ref.rev is not None and is_object_id(ref.rev) and ref.rev == entry.rev
-    return isinstance(ref, Oci) and ref.digest is not None and ref.source == entry.place

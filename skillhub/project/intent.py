@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 
+from skillhub.disk.home import INTENT
 from skillhub.errors import FormatError, UsageError
 from skillhub.formats.document import (
     ALIAS,
@@ -32,7 +34,8 @@ from skillhub.formats.document import (
     visible,
     wrong,
 )
-from skillhub.formats.text import is_alias, is_name, quote
+from skillhub.formats.text import clean, is_alias, is_name, is_object_id, quote
+from skillhub.formats.toml import spell_toml
 from skillhub.model.hosts import LinkKind
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.reference import (
@@ -420,3 +423,26 @@ def is_proposed(agreed: LockedSource, proposal: LockedSource) -> bool:
     if proposal.root is None and proposal.kind == "registry":
         return agreed.url == proposal.url
     return agreed == proposal
+
+
+def moved(line: Wanted, old: str, new: str) -> Wanted:
+    """Return the line, whose path is relative to the package ``new``, with the path relative to ``old``."""
+    if old == new or line.path is None or line.git is not None or os.path.isabs(line.path) or line.path[0] == "~":
+        return line
+    path = posixpath.normpath(posixpath.join(new, line.path))
+    return replace(line, path=posixpath.relpath(path, old) if old else path)
+
+
+def two_lines(name: str, one: tuple[Wanted, str], other: tuple[Wanted, str]) -> FormatError:
+    """Return the error for two different lines for one skill; each argument is a line and the path of its package."""
+    both = (f"{f'{path}/' if path else ''}{INTENT}: {clean(spell_toml(line.spell()))}" for line, path in (one, other))
+    hint = "one lock has one version: write the same line into both"
+    return FormatError(f"two packages have different lines for {name}: {'; '.join(both)}", where=INTENT, hint=hint)
+
+
+def is_fixed(wanted: Wanted, entry: Locked) -> bool:
+    """Return whether the intent names exactly the locked commit or artifact, so that there is no newer one."""
+    ref = wanted.remote()
+    if isinstance(ref, Git | GitHub):
+        return ref.rev is not None and is_object_id(ref.rev) and ref.rev == entry.rev
+    return isinstance(ref, Oci) and ref.digest is not None and ref.source == entry.place

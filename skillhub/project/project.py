@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import posixpath
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
@@ -26,7 +25,7 @@ from skillhub.model.lock import CAP, FIX, RESTORE, Lock, LockedSource
 from skillhub.model.provenance import Records, is_same_source
 from skillhub.policy.policy import Level, Policies, Policy, PolicyRules, parse_policy, policy_of
 from skillhub.project.git_exclude import check_exclude
-from skillhub.project.intent import Intent, IntentTables, Wanted
+from skillhub.project.intent import Intent, IntentTables, Wanted, moved, two_lines
 from skillhub.project.user_state import SecretIndex
 
 if sys.platform == "win32":
@@ -307,21 +306,6 @@ def with_packages(root: Intent, others: Mapping[str, _Content], package: str) ->
             packages[name] = (*packages.get(name, ()), path)
     lists = root.lists or any(each.intent.lists for each in others.values())
     return replace(root, skills=skills, packages=packages, lists=lists, package=package)
-
-
-def moved(line: Wanted, old: str, new: str) -> Wanted:
-    """Return the line, whose path is relative to the package ``new``, with the path relative to ``old``."""
-    if old == new or line.path is None or line.git is not None or os.path.isabs(line.path) or line.path[0] == "~":
-        return line
-    path = posixpath.normpath(posixpath.join(new, line.path))
-    return replace(line, path=posixpath.relpath(path, old) if old else path)
-
-
-def two_lines(name: str, one: tuple[Wanted, str], other: tuple[Wanted, str]) -> FormatError:
-    """Return the error for two different lines for one skill; each argument is a line and the path of its package."""
-    both = (f"{f'{path}/' if path else ''}{INTENT}: {clean(spell_toml(line.spell()))}" for line, path in (one, other))
-    hint = "one lock has one version: write the same line into both"
-    return FormatError(f"two packages have different lines for {name}: {'; '.join(both)}", where=INTENT, hint=hint)
 
 
 def workspace_around(folder: str) -> str:

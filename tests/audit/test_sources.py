@@ -10,11 +10,10 @@ import pytest
 from skillhub.audit.audit import AuditRequest, audit
 from skillhub.audit.report import Report
 from skillhub.formats.digest import Digest
-from skillhub.install.gather import is_fixed
 from skillhub.model.lock import Locked
 from skillhub.model.reference import parse_remote
 from skillhub.model.tree import SIGNATURE, File, Tree
-from skillhub.project.intent import wanted_of
+from skillhub.project.intent import is_fixed, wanted_of
 from skillhub.project.user_state import Trusted
 from skillhub.trust import oms
 from tests.support import oci

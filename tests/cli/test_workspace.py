@@ -9,8 +9,8 @@ from shutil import rmtree
 import pytest
 
 from skillhub.errors import FormatError, LinkLeavesProject
-from skillhub.project.intent import Wanted
-from skillhub.project.project import moved, parse_intent
+from skillhub.project.intent import Wanted, moved
+from skillhub.project.project import parse_intent
 from tests.support.cli import REPO
 from tests.support.here import Here
 
