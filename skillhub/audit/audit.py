@@ -305,10 +305,10 @@ class Inquiry:
             for name in skills:
                 if name not in self.statuses:
                     entry = lock.skills[name]
-                    self.statuses[name] = ReleaseStatus.last_seen(name, entry, locked.root, sources)
+                    self.statuses[name] = ReleaseStatus.last_seen(name, entry, locked.root, self.ports.seen)
 
     def _last_answer(self, locked: LockedSource) -> str:
-        when = self.ports.sources.last_seen(locked.root).refreshed if locked.root else None
+        when = self.ports.seen.of(locked.root).refreshed if locked.root else None
         return f"its last answer is used, {when}" if when else "no earlier answer of it is stored"
 
     def _ask_registry(self, source: Source, names: Iterable[str]) -> None:
@@ -323,7 +323,7 @@ class Inquiry:
                 except NotFound as error:
                     self._add_finding("release-gone", error.message, name)
                 except NameNotOwned as error:
-                    status = ReleaseStatus.last_seen(name, entry, source.root, self.ports.sources)
+                    status = ReleaseStatus.last_seen(name, entry, source.root, self.ports.seen)
                     if not isinstance(status.objection, NameNotOwned):  # otherwise the check of the skill reports it
                         self._add_finding("name-not-owned", error.message, name)
         except Forbidden as error:

@@ -196,7 +196,7 @@ def _release_status(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple
         index = ports.releases(source, entry.own_name(name))
         return ReleaseStatus(name, entry, index), ()
     except (Forbidden, SourceError, StateError) as error:
-        seen = ReleaseStatus.last_seen(name, entry, locked.root, ports.sources)
+        seen = ReleaseStatus.last_seen(name, entry, locked.root, ports.seen)
         when = "" if locked.root is None else "; its releases are shown as they were last seen"
         return seen, (f"{entry.source} was not contacted: {error.message}{when}",)
 

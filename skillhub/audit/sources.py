@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from skillhub.project.last_seen import LastSeen
 from skillhub.sources.configured import Source, Sources
 from skillhub.trust.roles import (
     CEREMONY_DAYS,
@@ -66,5 +67,5 @@ def view_source(source: Source, sources: Sources, now: datetime) -> SourceView:
     late = tuple(
         entry for entry in metadata if not rule_of(entry.role).online and entry.expires_within(CEREMONY_DAYS, now)
     )
-    refreshed = sources.last_seen(source.root).refreshed if source.root else None
+    refreshed = LastSeen(folder).refreshed
     return SourceView(root, metadata, late, refreshed, tuple(changes(first, root)))

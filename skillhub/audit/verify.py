@@ -133,7 +133,7 @@ class Verifier:
         ports, project = self._ports, self._ports.project
         entry, record = self.lock.skills[name], self._records.skills.get(name)
         root, tree = self.lock.root_of(entry), self._stored.tree(entry.original.tree)
-        status = status or ReleaseStatus.last_seen(name, entry, root, ports.sources)
+        status = status or ReleaseStatus.last_seen(name, entry, root, ports.seen)
         problems, notes = _check_release(status, tree, root, ports)
         if self.state.agreed(name) is None:
             problems = [replace(each, message=NOT_AGREED) if each.code == "missing" else each for each in problems]

@@ -270,13 +270,13 @@ class Common:
         """
         from skillhub.cli.network import OpenNetwork
         from skillhub.command.ports import Ports
-        from skillhub.project.last_seen import Advisories
+        from skillhub.project.last_seen import Advisories, SeenRegistries
         from skillhub.sources.history import FirstSeen
 
         project, scratch = self.open_project(), scratch or self.dry_run
         project.waiting = self._say_waiting
         sources = ProjectSources(self.home, project.key, project.proposals, remember=not scratch)
-        terminal, time = self.terminal, self.time(remember=not scratch)
+        terminal, time, seen = self.terminal, self.time(remember=not scratch), SeenRegistries(self.home)
         network = OpenNetwork(
             self.home,
             sources,
@@ -300,7 +300,8 @@ class Common:
             environ=os.environ,
             user_home=self.user_home,
             policies=read_policies(self.home, project.policy),
-            advisories=Advisories(sources.last_advisories, network.advisories, time.now),
+            seen=seen,
+            advisories=Advisories(seen, sources.roots, network.advisories, time.now),
             first_seen=FirstSeen(self.home, remember=not scratch),
             clock=time.now,
             report=terminal.progress,

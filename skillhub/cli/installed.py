@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from skillhub.cli.common import UNREADABLE, Arg, Common, Names, Strings, Verify, now
 from skillhub.cli.render import held_back, remember_idle, remember_outcome, show_outcome, skills_table
-from skillhub.disk.home import about_home
+from skillhub.disk.home import Home, about_home
 from skillhub.errors import BadSignature, NameNotOwned, NotFound, Refused, SkillhubError, Withdrawn
 from skillhub.formats.text import as_command, command, from_here
 from skillhub.project.copies import (
@@ -129,7 +129,7 @@ def _known_bad(common: Common, project: Project, store: Store) -> list[Known]:
     sources = ProjectSources(common.home, project.key, project.proposals, remember=False)
     scopes = {each.scope: each for each in (project, project.users(common.user_home))}
     try:
-        if not common.home.is_configured and not _has_advisories(sources):
+        if not common.home.is_configured and not _has_advisories(sources, common.home):
             return []  # no file and no mirror is named, so the modules that read them are not loaded
         ports = replace(replace(common, offline=True).ports(), store=store)
         if not ports.advisories.known():
@@ -146,13 +146,13 @@ def _known_bad(common: Common, project: Project, store: Store) -> list[Known]:
         return []
 
 
-def _has_advisories(sources: Sources) -> bool:
+def _has_advisories(sources: Sources, home: Home) -> bool:
     """Return whether a registry had advisories when it was last asked."""
     if not any(sources.was_heard(each.root) for each in sources.all().values()):
         return False
-    from skillhub.model.advisory import AdvisoryIndex
+    from skillhub.project.last_seen import Advisories, SeenRegistries
 
-    return bool(AdvisoryIndex(sources.last_advisories(), now()))
+    return bool(Advisories(SeenRegistries(home), sources.roots, tuple, now).known())
 
 
 def list_(common: Common) -> int:
@@ -229,10 +229,10 @@ def _warn_of(found: InstalledSkills, common: Common) -> None:
     @cache
     def hints_of(scope: str) -> dict[str, str]:
         from skillhub.install.candidates import remedies
+        from skillhub.project.last_seen import SeenRegistries
 
         project = found.project if scope == "project" else found.project.users(common.user_home)
-        sources = ProjectSources(common.home, project.key, project.proposals, remember=False)
-        return {name: each.hint for name, each in remedies(project, sources).items()}
+        return {name: each.hint for name, each in remedies(project, SeenRegistries(common.home)).items()}
 
     for skill in (*found.skills, *found.users):
         if skill.edited:
@@ -309,7 +309,7 @@ def _hints(found: Sequence[Verified], ports: Ports, common: Common) -> Iterator[
     from skillhub.audit.verify import BEYOND_SYNC, LACKED
     from skillhub.install.candidates import remedies
 
-    ways = [each.hint for each in remedies(ports.project, ports.sources).values()]  # sync refuses until then
+    ways = [each.hint for each in remedies(ports.project, ports.seen).values()]  # sync refuses until then
     then = "then " if ways else ""
     yield from ways
     unagreed = not_agreed(ports.project)
@@ -370,7 +370,7 @@ def sync(common: Common, verify: Verify = False) -> int:
     except (Withdrawn, BadSignature, NameNotOwned) as error:
         from skillhub.install.candidates import remedies
 
-        if ways := [each.hint for each in remedies(ports.project, ports.sources).values()]:
+        if ways := [each.hint for each in remedies(ports.project, ports.seen).values()]:
             error.hint = f"{'; '.join(ways)}; until then {common.command('sync')} restores no skill"
         raise
     waiting = not_agreed(ports.project)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skillhub.model.question import Approver, Asked, McpChoice, Question
     from skillhub.model.tree import Unpacked
     from skillhub.net.fetch import Who
-    from skillhub.project.last_seen import Advisories
+    from skillhub.project.last_seen import Advisories, SeenRegistries
     from skillhub.project.project import Project
     from skillhub.project.store import Store
     from skillhub.sources.configured import ProjectSources, Source
@@ -108,6 +108,7 @@ class Ports:
         environ: The environment, for variables that skills need and for agents' own folders.
         user_home: The user's home folder, which holds the agents' folders of user scope.
         policies: The policies of the machine, the user and the project.
+        seen: The registries as this machine last saw them.
         advisories: The known advisories; ``open_registry`` adds those of each registry.
         first_seen: Remembers when an undated release was first seen.
         clock: The present time, UTC, for expiry: no earlier than any time in verified metadata.
@@ -127,6 +128,7 @@ class Ports:
     environ: Mapping[str, str]
     user_home: str
     policies: Policies
+    seen: SeenRegistries
     advisories: Advisories
     first_seen: FirstSeen
     clock: Callable[[], datetime]

@@ -67,7 +67,7 @@ def advised(name: str, entry: Locked, listing: Listing | None, ports: Ports) -> 
 
     root, record = ports.root_of(entry), ports.project.last_records().skills.get(name)
     subject = AdvisorySubject.of(name, entry, root, lambda: urls_of(entry, ports), listed, agreed)
-    offered = partial(ReleaseStatus.last_seen, name, entry, root, ports.sources)
+    offered = partial(ReleaseStatus.last_seen, name, entry, root, ports.seen)
     return known.matches(subject.with_artifacts(entry, agreed_artifact(entry, record), lambda: offered().offered))
 
 
@@ -284,7 +284,7 @@ def _age(candidate: Candidate, ports: Ports, *, agreed: bool) -> timedelta | Non
 
 def _released(name: str, entry: Locked, root: Digest, ports: Ports) -> str | None:
     """Return the time of a stored release by its registry's last documents, or else by those that it has now."""
-    status = ReleaseStatus.last_seen(name, entry, root, ports.sources)
+    status = ReleaseStatus.last_seen(name, entry, root, ports.seen)
     if not status.offered:
         with suppress(NotFound):
             status = ReleaseStatus(name, entry, ports.index_of(name, entry))
@@ -520,7 +520,7 @@ def files_about(entries: Mapping[str, Locked], ports: Ports) -> list[str]:
         roots |= {root} if root else set()
         if entry.signed_by:
             found.append(ports.publishers.pin_path(pins.pin_name(name, entry, root)))
-    for folder in (ports.sources.last_seen(root).folder for root in sorted(roots)):
+    for folder in (ports.seen.of(root).folder for root in sorted(roots)):
         targets, hints = os.path.join(folder, "targets"), os.path.join(folder, HINTS)
         # The timestamps of a folder change as soon as a new file appears in it.
         found += [os.path.dirname(folder), *(each for each in (folder, hints) if os.path.lexists(each))]
@@ -555,7 +555,7 @@ def deciding_facts(name: str, shared: SharedFacts, state: State, ports: Ports) -
     if entry.local and any(policy.sources is not None for policy in ports.policies.all):
         return None
     root = ports.root_of(entry, shared.sources)
-    status = ReleaseStatus.last_seen(name, entry, root, ports.sources)
+    status = ReleaseStatus.last_seen(name, entry, root, ports.seen)
     if status.objection or status.yanked or candidates.revoking(status) or advised(name, entry, None, ports):
         return None
     pinned = None

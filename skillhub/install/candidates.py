@@ -29,7 +29,7 @@ from skillhub.model.reference import Named, canonical
 from skillhub.model.tree import Tree
 from skillhub.model.version import range_of
 from skillhub.project.intent import Wanted
-from skillhub.project.last_seen import Remedy, install_command, recalled, remedy
+from skillhub.project.last_seen import Remedy, SeenRegistries, install_command, recalled, remedy
 from skillhub.project.project import Project
 from skillhub.project.store import Listed, Staged, Store
 from skillhub.project.user_state import OwnKey
@@ -72,9 +72,9 @@ class ReleaseStatus:
     index: Index = _NOTHING
 
     @classmethod
-    def last_seen(cls, name: str, entry: Locked, root: Digest | None, sources: Sources) -> ReleaseStatus:
+    def last_seen(cls, name: str, entry: Locked, root: Digest | None, seen: SeenRegistries) -> ReleaseStatus:
         """Return the last known status at the registry with this root."""
-        return cls(name, entry, sources.last_seen(root).index([entry.own_name(name)]) if root else _NOTHING)
+        return cls(name, entry, seen.of(root).index([entry.own_name(name)]) if root else _NOTHING)
 
     @property
     def offered(self) -> tuple[Release, ...]:
@@ -135,11 +135,11 @@ class ReleaseStatus:
         return remedy(error, self.name, self.entry, self.index, scope, lambda name: project.intent().range_of(name))
 
 
-def remedies(project: Project, sources: Sources) -> dict[str, Remedy]:
+def remedies(project: Project, seen: SeenRegistries) -> dict[str, Remedy]:
     """Return the locked skills that their registries have recalled, as far as this machine knows, and what helps."""
     lock, found = project.lock(), {}
     for name, entry in lock.skills.items():
-        status = ReleaseStatus.last_seen(name, entry, lock.root_of(entry), sources)
+        status = ReleaseStatus.last_seen(name, entry, lock.root_of(entry), seen)
         if error := status.objection:
             found[name] = status.remedy(error, project)
     return found

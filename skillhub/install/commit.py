@@ -473,7 +473,7 @@ class Planner:
             with suppress(OSError):
                 paths = files_about({name: state.lock.skills[name] for name in known}, self.ports)
                 stamps = store.proved.look(state_folder, [each.removeprefix(state_folder) for each in paths])
-            self.ports.sources.forget_last_seen()  # read them again: the decision is stored with the files seen above
+            self.ports.seen.forget()  # read them again: the decision is stored with the files seen above
             undecided = {name for name in known if not self._is_decided(name, shared)}
             for name in undecided:
                 store.proved.forget_note(name)  # until it is planned again: the facts cover exactly the noted names

@@ -458,7 +458,7 @@ def obtain_locked(name: str, entry: Locked, ports: Ports, *, is_agreed: bool = F
 def _from_store_or_source(name: str, entry: Locked, ports: Ports, *, is_agreed: bool, scan: bool) -> Candidate:
     """Return the stored skill, verified again; from its source if it is not stored or was not verified from there."""
     root = ports.root_of(entry)
-    status = ReleaseStatus.last_seen(name, entry, root, ports.sources)
+    status = ReleaseStatus.last_seen(name, entry, root, ports.seen)
     status.refuse(ports.project)
     tree = ports.store.read(entry.tree)
     pinned = pins.pinned(name, entry, root, ports.publishers)

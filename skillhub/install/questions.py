@@ -310,7 +310,7 @@ def known_names(state: State, ports: Ports) -> Mapping[str, Mapping[int, Sequenc
         place: str = alias
         known: Collection[str] = ()
         if source.root is not None:
-            known = ports.sources.last_seen(source.root).names
+            known = ports.seen.of(source.root).names
         elif not isinstance(source.ref, Local) and (listing := ports.sources.kept_listing(source)) is not None:
             place, known = place_at_any_revision(source.ref.source), listing.index.skills
         for name in known:

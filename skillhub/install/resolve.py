@@ -280,7 +280,7 @@ def _locked_of_name(ref: Named, key: str, entry: Locked, state: State, ports: Po
 def _is_recalled(key: str, entry: Locked, ref: Named, ports: Ports) -> bool:
     """Return whether the reference has a range and the locked release was withdrawn: the range may have another."""
     root = ports.root_of(entry) if ref.range is not None else None
-    release = ReleaseStatus.last_seen(key, entry, root, ports.sources).release
+    release = ReleaseStatus.last_seen(key, entry, root, ports.seen).release
     return release is not None and release.withdrawn is not None
 
 

@@ -63,7 +63,7 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
         state = read_state(ports.project, ports.sources)
         unlocked = _unlocked(state, ports)
         for name, entry in state.lock.skills.items():
-            ReleaseStatus.last_seen(name, entry, state.lock.root_of(entry), ports.sources).refuse(ports.project)
+            ReleaseStatus.last_seen(name, entry, state.lock.root_of(entry), ports.seen).refuse(ports.project)
             refuse_known_bad(name, entry, None, ports)
         if not dry_run:
             known = [link for record in state.records.skills.values() for link in record.links]

@@ -149,6 +149,22 @@ class LastSeen:
         return {name: tuple(releases) for name, releases in found.items()}
 
 
+class SeenRegistries:
+    """The registries as this machine last saw them; a command reads each document from the disk once."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._read: dict[Digest, LastSeen] = {}
+
+    def of(self, root: Digest) -> LastSeen:
+        """Return the last documents of the registry with this first root."""
+        return self._read.setdefault(root, LastSeen(os.path.join(self._home.registries, root.hex)))
+
+    def forget(self) -> None:
+        """Read the disk again from now on, since a registry may have been read meanwhile."""
+        self._read.clear()
+
+
 def last_seen(home: Home, root: Digest) -> LastSeen:
     """Return the last documents of the registry with this first root; read again only if its files changed."""
     folder = os.path.join(home.registries, root.hex)
@@ -438,7 +454,8 @@ class Advisories:
     """All advisories for one command, read at the first use.
 
     Args:
-        last: Returns the last advisories of each registry, except those with these roots, which this command opened.
+        seen: The registries as last seen.
+        roots: Returns the roots of the user's registries.
         own: Returns the advisories of the user's files and mirrors.
         clock: Returns the time, by which an advisory may be withdrawn.
 
@@ -448,11 +465,13 @@ class Advisories:
 
     def __init__(
         self,
-        last: Callable[[Collection[Digest]], list[AdvisoryFeed]],
+        seen: SeenRegistries,
+        roots: Callable[[], Iterable[Digest]],
         own: Callable[[], Iterable[AdvisoryFeed]],
         clock: Callable[[], datetime],
     ) -> None:
-        self._last = last
+        self._seen = seen
+        self._roots = roots
         self._own = own
         self._clock = clock
         self._opened: dict[Digest, Callable[[], AdvisoryFeed]] = {}
@@ -481,7 +500,7 @@ class Advisories:
             SourceError, SecurityError, FormatError, StateError: those of a registry, file or mirror cannot be read.
         """
         if self._index is None:
-            before = self._last(self._opened)
+            before = [self._seen.of(root).advisories(root) for root in self._roots() if root not in self._opened]
             mine = [*self._own()]
             self.outdated = [each.outdated for each in mine if each.outdated]
             self._feeds = [*before, *(each() for each in self._opened.values()), *mine]

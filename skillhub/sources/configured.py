@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, cached_property
@@ -27,10 +27,8 @@ from skillhub.model.reference import NO_SECRET, Local, Remote, SiteReference, ca
 from skillhub.project.intent import PLACE_KIND, PlaceRef, SourceKind, is_proposed, place_at
 
 if TYPE_CHECKING:
-    from skillhub.model.advisory import AdvisoryFeed
     from skillhub.model.index import Index
     from skillhub.net.fetch import FolderFetcher, Who
-    from skillhub.project.last_seen import LastSeen
     from skillhub.sources.history import KeptListing, KeptListings
 
 # The registry inside the package. Its keys are public test keys, so that it is only ever read from the package.
@@ -225,7 +223,6 @@ class Sources:
         path, what = os.path.join(home.state, "project-sources.json"), "the sources of projects that a user agreed to"
         self._agreed_file = StateFile(path, what, _AGREED_HINT, AgreedSourcesFile, _agreed)
         self._roots = os.path.join(home.state, "roots")
-        self._last_seen: dict[Digest, LastSeen] = {}
 
     @cached_property
     def _listings(self) -> KeptListings:
@@ -314,20 +311,9 @@ class Sources:
         """Return whether this machine ever read metadata of the registry with this first root."""
         return root is not None and os.path.lexists(os.path.join(self._home.registries, root.hex))
 
-    def last_advisories(self, opened: Collection[Digest] = ()) -> list[AdvisoryFeed]:
-        """Return the last advisories of each registry, except for those with the roots ``opened``."""
-        roots = [each.root for each in self.all().values() if each.root and each.root not in opened]
-        return [self.last_seen(root).advisories(root) for root in roots]
-
-    def last_seen(self, root: Digest) -> LastSeen:
-        """Return the last documents of the registry with this first root; each is read from the disk once."""
-        from skillhub.project.last_seen import LastSeen  # noqa: PLC0415 - few commands read it
-
-        return self._last_seen.setdefault(root, LastSeen(os.path.join(self._home.registries, root.hex)))
-
-    def forget_last_seen(self) -> None:
-        """Make ``last_seen`` read the disk again, since a registry may have been read meanwhile."""
-        self._last_seen.clear()
+    def roots(self) -> list[Digest]:
+        """Return the first root of each registry."""
+        return [each.root for each in self.all().values() if each.root]
 
     def meant(self, alias: str, url: str, first_root: bytes | None, instead_of: Source | None = None) -> Source:
         """Return the source that ``add`` would add.

@@ -443,7 +443,7 @@ def test_attack_metadata_read_before_a_withdrawal_does_not_decide_after_it(scene
     assert not machine.install().changed
     restart(machine)
     ports = machine.ports()
-    assert ports.sources.last_seen(machine.sources.get("acme").root).index(["hello"]).skills
+    assert ports.seen.of(machine.sources.get("acme").root).index(["hello"]).skills
     change(scene, withdraw, "hello@1.0.0", "it steals")
     heard(scene)
     with pytest.raises(Withdrawn):

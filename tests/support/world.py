@@ -23,7 +23,7 @@ from skillhub.install.obtain import obtain_locked
 from skillhub.install.sync import sync
 from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question
 from skillhub.model.reference import Local, parse_ref
-from skillhub.project.last_seen import Advisories, own_advisories
+from skillhub.project.last_seen import Advisories, SeenRegistries, own_advisories
 from skillhub.project.project import Project, read_policies
 from skillhub.project.store import Store
 from skillhub.project.user_state import Publishers
@@ -122,7 +122,7 @@ class World:
         self.answers = answers or Answers(**YES_MAN)
         self._opened = {}
         project = self.project
-        sources = ProjectSources(self.home, project.key, project.proposals)
+        sources, seen = ProjectSources(self.home, project.key, project.proposals), SeenRegistries(self.home)
         return Ports(
             project=project,
             store=self.store,
@@ -134,8 +134,10 @@ class World:
             environ=self.environ,
             user_home=str(self.user_home),
             policies=read_policies(self.home, project.policy, str(self.folder / "machine" / "policy.toml")),
+            seen=seen,
             advisories=Advisories(
-                sources.last_advisories,
+                seen,
+                sources.roots,
                 lambda: own_advisories(self.advisories, "", self.home.state, self.mirror),
                 lambda: self.now,
             ),
