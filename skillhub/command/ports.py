@@ -25,6 +25,7 @@ from skillhub.project.intent import Intent
 from skillhub.project.user_state import Publishers, voucher
 
 if TYPE_CHECKING:
+    from skillhub.model.advisory import AdvisoryFeed
     from skillhub.model.question import Approver, Asked, McpChoice, Question
     from skillhub.model.tree import Unpacked
     from skillhub.net.fetch import Who
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from skillhub.project.store import Store
     from skillhub.sources.configured import ProjectSources, Source
     from skillhub.sources.history import FirstSeen
-    from skillhub.sources.registry_client import TufRegistry
+    from skillhub.trust.log_client import RegistryLog
 
 # Sources are opened only through ``Ports``, which refuses forbidden places; without network, no reader is loaded.
 
@@ -51,6 +52,31 @@ class Place(Protocol):
         """Return the time of the release's commit, UTC; None without a commit."""
 
 
+class Registry(Protocol):
+    """An opened registry, its metadata verified and fresh.
+
+    Attributes:
+        log: Its log; None if it never announced one.
+    """
+
+    log: RegistryLog | None
+
+    def release_index(self, names: Iterable[str]) -> Index:
+        """Return every release of these skills, from the publishers that own their names."""
+
+    def listing(self, text: str = "") -> Index:
+        """Return the newest release of every skill; of a large registry those that may match ``text``."""
+
+    def advisories(self) -> AdvisoryFeed:
+        """Return its advisories about skills that are known to be bad."""
+
+    def artifact(self, release: Release) -> bytes:
+        """Return the artifact of a release of ``release_index``, checked against its size and digest."""
+
+    def cosigned_by(self, witnesses: Collection[str]) -> frozenset[str]:
+        """Return the given witnesses that have cosigned the newest checkpoint of its log."""
+
+
 CheckAllowed = Callable[[str], None]
 
 
@@ -61,7 +87,7 @@ class Network(Protocol):
         """Call this once before the next request, when the modules for requests are loaded."""
         ...
 
-    def open_registry(self, source: Source, root: bytes | None = None) -> TufRegistry:
+    def open_registry(self, source: Source, root: bytes | None = None) -> Registry:
         """Return the registry of a source, as ``Ports.open_registry`` does."""
 
     def open_place(
@@ -137,7 +163,7 @@ class Ports:
     bundle: str | None = None
     bundled: Callable[[Digest], Unpacked | None] | None = None
 
-    def open_registry(self, source: Source, root: bytes | None = None) -> TufRegistry:
+    def open_registry(self, source: Source, root: bytes | None = None) -> Registry:
         """Return the registry of a source, its metadata verified.
 
         Args:
