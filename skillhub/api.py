@@ -16,6 +16,7 @@ from skillhub.audit.show import found_json, search, show
 from skillhub.audit.verify import verify
 from skillhub.cli.common import Common
 from skillhub.cli.installed import installed
+from skillhub.cli.network import open_ports
 from skillhub.cli.show import seen_by
 from skillhub.command.ports import Options, Outcome, Ports, ReportProgress
 from skillhub.errors import UsageError
@@ -173,7 +174,7 @@ class OpenProject:
     def _ports(self, dry_run: bool = False) -> Iterator[Ports]:
         common = replace(self._common, undo=ExitStack(), dry_run=dry_run)
         with common.undo:
-            yield replace(common.ports(), approver=_Callback(self._answer), report=self._report)
+            yield replace(open_ports(common), approver=_Callback(self._answer), report=self._report)
 
     def _outcome(self, run: Callable[[Options, Ports], Outcome], options: Options | None = None) -> OutcomeAnswer:
         options = options or Options()

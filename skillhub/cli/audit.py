@@ -15,6 +15,7 @@ from skillhub.audit.cache import Collected, collect, places
 from skillhub.audit.report import Report, brief
 from skillhub.audit.suppressions import BaselineFile
 from skillhub.cli.common import Arg, Common, Strings, read_file, read_lock, write_output
+from skillhub.cli.network import open_ports
 from skillhub.cli.render import show_findings
 from skillhub.cli.terminal import Terminal, members, size_of
 from skillhub.disk import files
@@ -80,7 +81,7 @@ def audit(
     request = AuditRequest(
         names, paths, sources, online, fail_on, before, known, makes_baseline, remember, is_package
     )
-    ports = common.ports()
+    ports = open_ports(common)
     if write_baseline is not None:
         _check_baseline(write_baseline)
     report = audit_flow(request, ports)
@@ -245,7 +246,7 @@ def doctor(
         return _policy(common)
     from skillhub.audit.doctor import diagnose  # here, since `audit` does not need it
 
-    found = diagnose(replace(common, offline=True).ports(), common.time())
+    found = diagnose(open_ports(replace(common, offline=True)), common.time())
     if common.json:
         sources = [{"name": each.alias, **members(each, "url", "root")} for each in found.sources]
         common.terminal.answer("doctor", {**members(found, "ok", "checks", "roots", "agents"), "sources": sources})
@@ -266,7 +267,7 @@ def doctor(
 
 def _policy(common: Common) -> int:
     """Show every line of the policies, its file, and whether a stricter line applies."""
-    ports = common.ports()
+    ports = open_ports(common)
     every = list(rows(ports.policies))
     where = {**policy_places(common.home), "project": ports.project.intent_path}
     if common.json:
@@ -312,7 +313,7 @@ def cache_gc(
 
     Example: skillhub cache gc --dry-run
     """
-    found = collect(common.home, days, common.ports(), dry_run=common.dry_run)
+    found = collect(common.home, days, open_ports(common), dry_run=common.dry_run)
     if common.json:
         return common.answer("cache gc", _collected_json(found, removed=not common.dry_run))
     done = common.would("remove", "removed")

@@ -22,6 +22,7 @@ from skillhub.cli.common import (
     working_folder,
     write_output,
 )
+from skillhub.cli.network import open_ports
 from skillhub.cli.render import show_findings
 from skillhub.cli.terminal import Terminal, members
 from skillhub.errors import NotFound, PassphraseNeeded, SourceError, UsageError
@@ -423,7 +424,7 @@ def registry_watch(
     from skillhub.answers.setup import LogEntryRow
     from skillhub.trust.log_client import LogWatch
 
-    ports = common.ports()
+    ports = open_ports(common)
     alias, _, about = name.rpartition(":")
     if not alias and about in ports.sources.all():
         alias, about = about, ""

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from skillhub.audit.show import Diff, Edit, diff_locks, edits_of, every_edit
 from skillhub.audit.show import diff as diff_flow
 from skillhub.cli.common import Arg, Common, Strings, read_lock, write_output
+from skillhub.cli.network import open_ports
 from skillhub.cli.terminal import Terminal, Tone
 from skillhub.command.ports import Ports
 from skillhub.edits.patch import lines_of
@@ -43,7 +44,7 @@ def diff(
 
     Example: skillhub diff gh-fix-ci
     """
-    ports = common.ports(scratch=True)
+    ports = open_ports(common, scratch=True)
     sources: tuple[SourceChange, ...] = ()
     form = "json" if common.json else form
     if from_lock is not None:

@@ -12,33 +12,27 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, get_args
 
 from skillhub.cli.terminal import Terminal, Tone, is_interactive
 from skillhub.disk import files
-from skillhub.disk.home import Home, throwaway, user_home
+from skillhub.disk.home import Home, user_home
 from skillhub.disk.proved import IdleCommand, ProvedFolders
 from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UsageError, hinting
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, deferred, did_you_mean, is_alias, quote, spelled_like
 from skillhub.model.hosts import LinkKind
 from skillhub.model.lock import CAP, Lock
-from skillhub.model.question import Accept, Flags, McpChoice
+from skillhub.model.question import Accept, McpChoice
 from skillhub.project.intent import Intent
-from skillhub.project.project import Project, read_policies, refuse_other_owner, workspace_around
+from skillhub.project.project import Project, refuse_other_owner, workspace_around
 from skillhub.project.store import Store
 from skillhub.project.user_state import Publishers
-from skillhub.sources.configured import ProjectSources, Sources
+from skillhub.sources.configured import Sources
 
 if TYPE_CHECKING:
-    from skillhub.cli.network import OpenNetwork
-    from skillhub.command.ports import Options, Ports
+    from skillhub.command.ports import Options
     from skillhub.disk.files import HeldFolder
-    from skillhub.model.index import Release
-    from skillhub.model.question import Approver
-    from skillhub.net.fetch import Fetcher
-    from skillhub.project.intent import PlaceRef
-    from skillhub.sources.bundle import SkillBundle
     from skillhub.sources.history import ShownTime
 
 _T = TypeVar("_T")
@@ -72,7 +66,7 @@ UNREADABLE = Intent()  # of a file that has errors: nothing is known of it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Common:
-    """The values of the flags of every command; the properties create the objects that they describe.
+    """The values of the flags of every command; the properties create objects that need no network.
 
     Attributes:
         undo: Closes everything that the command opened, at its end.
@@ -240,120 +234,6 @@ class Common:
         from skillhub.sources.history import ShownTime
 
         return ShownTime(self.home, remember=remember)
-
-    def approver(self, *, allow_unsigned: bool = False) -> Approver:
-        """Return who answers questions: a person; without a terminal, with ``--yes`` or in a dry run, the flags."""
-        flags_typed = {"--yes": self.yes, "--allow-unsigned": allow_unsigned}
-        flags_typed |= {f"--accept {each}": True for each in self.accept or ()}
-        flags = Flags(frozenset(flag for flag, is_given in flags_typed.items() if is_given))
-        if self.yes or self.dry_run or not self.asks:
-            return flags
-        from skillhub.cli.prompts import Person
-
-        return Person(self.terminal, flags)
-
-    def ports(
-        self,
-        *,
-        allow_unsigned: bool = False,
-        scratch: bool = False,
-        bundle: SkillBundle | None = None,
-        believed: bool = False,
-    ) -> Ports:
-        """Return the ports of a flow; no module of the network is loaded before a source is opened.
-
-        Args:
-            allow_unsigned: Accept unsigned skills.
-            scratch: Use the answers of sources for this command only, and write none of them to disk; a dry run too.
-            bundle: Answers every request in place of the network.
-            believed: Do not hash files again that look unchanged since they were hashed.
-        """
-        from skillhub.cli.network import OpenNetwork
-        from skillhub.command.ports import Ports
-        from skillhub.project.last_seen import Advisories, SeenRegistries
-        from skillhub.sources.history import FirstSeen
-
-        project, scratch = self.open_project(), scratch or self.dry_run
-        project.waiting = self._say_waiting
-        sources = ProjectSources(self.home, project.key, project.proposals, remember=not scratch)
-        terminal, time, seen = self.terminal, self.time(remember=not scratch), SeenRegistries(self.home)
-        network = OpenNetwork(
-            self.home,
-            sources,
-            self.user_home,
-            offline=self.offline,
-            scratch=scratch,
-            bundle=bundle,
-            time=time,
-            arrived=terminal.arrived,
-        )
-        self.undo.callback(network.close)
-        self.undo.callback(terminal.clear)
-        return Ports(
-            project=project,
-            store=self.proved_store(project, believed=believed, kept=not scratch),
-            sources=sources,
-            publishers=self.publishers,
-            network=network,
-            pick=self.pick,
-            approver=self.approver(allow_unsigned=allow_unsigned),
-            environ=os.environ,
-            user_home=self.user_home,
-            policies=read_policies(self.home, project.policy),
-            seen=seen,
-            advisories=Advisories(seen, sources.roots, network.advisories, time.now),
-            first_seen=FirstSeen(self.home, remember=not scratch),
-            clock=time.now,
-            report=terminal.progress,
-            bundle=bundle.where if bundle else None,
-            bundled=bundle.tree if bundle else None,
-        )
-
-    def _say_waiting(self) -> None:
-        self.terminal.say("another skillhub process uses this project; waiting for it")
-        Terminal.written = None  # the next command need not wait, so that this output is not to be repeated
-
-    def apart(
-        self, bundle: SkillBundle | None = None, recorded: dict[str, tuple[str, bytes]] | None = None
-    ) -> tuple[Ports, OpenNetwork]:
-        """Return the ports of an empty machine that has only this user's sources, and its network."""
-        folder = self.undo.enter_context(throwaway())
-        ports = self.ports(scratch=True, bundle=bundle)
-        home = replace(self.home, cache=os.path.join(folder, "cache"))
-        network = replace(cast("OpenNetwork", ports.network), home=home, fresh=True, recorded=recorded)
-        self.undo.callback(network.close)
-        return replace(ports, network=network, store=Store(folder)), network
-
-    def fetcher(self, url: str) -> Fetcher:
-        """Return the fetcher for a URL that is no source, with the user's tokens and mirrors.
-
-        Raises:
-            SourceError: with ``--offline``.
-        """
-        from skillhub.cli.network import OpenNetwork
-
-        network = OpenNetwork(self.home, self.sources, self.user_home, offline=self.offline)
-        self.undo.callback(network.close)
-        return network.fetcher(url)
-
-    def pick(self, releases: Sequence[Release], places: Mapping[str, PlaceRef] | None = None) -> Sequence[Release]:
-        """Let a person pick releases; return none if they stop, or if there is no person to ask.
-
-        ``places`` are the user's sources that are no registries. Only the command ``pick`` passes them, with releases
-        of all sources.
-        """
-        if not self.asks or (self.yes and places is None):
-            return ()
-        from skillhub.cli import picker  # here, for most commands offer nothing
-
-        project, terminal = self.open_project(), self.terminal
-        offered = picker.Offered(releases, project.lock(), project.base, places)
-        terminal.clear()
-        if picker.draws():
-            from skillhub.cli.screen import choose  # its library takes 0.1 s, and the extra may be missing
-        else:
-            choose = picker.choose
-        return [offered.releases[number] for number in choose(terminal, offered)]
 
 
 def working_folder() -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from skillhub.cli.common import Arg, Common, Enabling, Names
+from skillhub.cli.network import open_ports
 from skillhub.cli.render import finish, show_outcome
 from skillhub.cli.show import seen_by, surroundings, worked_in
 from skillhub.command.ports import Outcome
@@ -34,7 +35,7 @@ def enable(common: Common, enabling: Enabling, names: Names, host: Host = None) 
         show_outcome(common, outcome, "enable", "enabled")
         return 0
     options = enabling.options(common)
-    return finish(common, apply.enable(names, options, common.ports()), options, "enable", "enabled")
+    return finish(common, apply.enable(names, options, open_ports(common)), options, "enable", "enabled")
 
 
 def disable(common: Common, names: Names, host: Host = None) -> int:
@@ -46,7 +47,7 @@ def disable(common: Common, names: Names, host: Host = None) -> int:
     """
     outcome = _switched(common, names, host, "disabled")
     if outcome is None:
-        outcome = apply.disable(names, common.ports(), dry_run=common.dry_run)
+        outcome = apply.disable(names, open_ports(common), dry_run=common.dry_run)
     show_outcome(common, outcome, "disable", "disabled")
     return 0
 
@@ -59,7 +60,7 @@ def profile_list(common: Common) -> int:
 
     Example: skillhub profile list
     """
-    rows = saved_profiles(common.ports())
+    rows = saved_profiles(open_ports(common))
     if common.json:
         return common.answer("profile list", {"profiles": [each._asdict() for each in rows]})
     if not rows:
@@ -79,7 +80,7 @@ def profile_save(common: Common, name: ProfileName) -> int:
 
     Example: skillhub profile save review
     """
-    skills, changed = save_profile(name, common.ports(), dry_run=common.dry_run)
+    skills, changed = save_profile(name, open_ports(common), dry_run=common.dry_run)
     value = {"name": name, "skills": [*skills], "changed": changed and not common.dry_run}
     text = f"{common.would('save', 'saved')} {name}: {amount(len(skills), 'skill')}"
     return common.done("profile save", value, text, "green")
@@ -94,7 +95,7 @@ def profile_use(common: Common, enabling: Enabling, name: ProfileName) -> int:
     Example: skillhub profile use review
     """
     options = enabling.options(common)
-    used = use_profile(name, options, common.ports())
+    used = use_profile(name, options, open_ports(common))
     outcome = used.outcome
     if not common.json:
         for each in used.disabled:

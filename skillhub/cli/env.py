@@ -124,7 +124,9 @@ def self_uninstall(common: Common) -> int:
 
     Example: skillhub self uninstall --dry-run
     """
-    ports = common.ports(scratch=True)
+    from skillhub.cli.network import open_ports
+
+    ports = open_ports(common, scratch=True)
     drop: Callable[[Secret], None] | None = None
     with suppress(UsageError):
         drop = _vault().drop

@@ -21,6 +21,7 @@ from skillhub.cli.common import (
     trusted_sources,
     write_output,
 )
+from skillhub.cli.network import open_apart, open_ports, pick_releases
 from skillhub.cli.render import finish, remember_outcome, show_changes, show_plan, show_sources, to_enable
 from skillhub.command.ports import Options, Outcome, Ports, chosen_agents, show_no_plan
 from skillhub.disk import files
@@ -89,7 +90,7 @@ def install(
     )
     before = common.open_project().intent().skills if refs else {}
     if from_ is None:
-        ports = common.ports(allow_unsigned=allow_unsigned, believed=not verify)
+        ports = open_ports(common, allow_unsigned=allow_unsigned, believed=not verify)
     else:
         if refs:
             raise UsageError("--from installs what its lock has; it takes no reference")
@@ -99,7 +100,7 @@ def install(
         make = common.command("bundle", "export", from_)
         hint = f"--from takes a bundle; in a project with the skills, this command writes one: {make}"
         bundle = SkillBundle.parse(read_file(from_, CAP, hint=hint), from_)
-        ports = common.ports(allow_unsigned=allow_unsigned, bundle=bundle)
+        ports = open_ports(common, allow_unsigned=allow_unsigned, bundle=bundle)
         hold_to_lock(bundle, ports.project, frozen=frozen)
     show = show_no_plan if common.dry_run else _planning(common)
     # The user named the source, so the plan has the skills alone.
@@ -217,8 +218,10 @@ def bundle_export(common: Common, file: Annotated[str, Arg("FILE", "The bundle t
     from skillhub.exchange.bundle import export, usable_until
 
     answers: dict[str, tuple[str, bytes]] = {}
-    recorded, network = common.apart(recorded=answers)
-    bundle = export(common.ports(scratch=True), recorded, answers, network.proof, lambda it: common.apart(it)[0])
+    recorded, network = open_apart(common, recorded=answers)
+    bundle = export(
+        open_ports(common, scratch=True), recorded, answers, network.proof, lambda it: open_apart(common, it)[0]
+    )
     data = b"".join(bundle.parts())
     if not common.dry_run:
         write_output(file, data, common.open_project())
@@ -242,7 +245,7 @@ def pick(
         hint = "skillhub search WORDS finds skills, skillhub install NAME installs them"
         raise UsageError("pick needs a terminal", hint=hint)
     options = enabling.options(common, enable=not no_enable)
-    ports = common.ports(allow_unsigned=allow_unsigned)
+    ports = open_ports(common, allow_unsigned=allow_unsigned)
     listed = listings(ports)
     common.terminal.warn_each(listed.warnings)
     releases = listed.releases()
@@ -251,7 +254,7 @@ def pick(
         return 0
     for alias, each in listed.kept.items():
         common.terminal.say(f"{alias} was {each.shown(ports.clock())}", "dim")
-    picked = common.pick(releases, ports.sources.places())
+    picked = pick_releases(common, releases, ports.sources.places())
     if not picked:
         common.terminal.say("no skill was chosen", "dim")
         return 0
@@ -288,7 +291,7 @@ def update(
         raise UsageError("--all and names exclude each other", hint="leave one of the two out")
     some = common.chosen(chosen) if not every else None
     if check:
-        ports = common.ports(scratch=True, believed=True)
+        ports = open_ports(common, scratch=True, believed=True)
         outcome = available_updates(some or [], ports) if some != [] else Outcome((), False)
         if pr_body is not None:
             from skillhub.cli.changes import write_review
@@ -302,7 +305,7 @@ def update(
             _show_pins(names, common)
         return _BEHIND if outcome.skills or outcome.left_out or outcome.pending else 0
     options = enabling.options(common, enable=not no_enable, frozen=frozen, trusted=trusted_sources(trust_source))
-    ports = common.ports(allow_unsigned=allow_unsigned)
+    ports = open_ports(common, allow_unsigned=allow_unsigned)
     before = ports.project.lock()
     if pr_body is not None:
         output_place(pr_body, ports.project)

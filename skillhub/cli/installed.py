@@ -131,7 +131,9 @@ def _known_bad(common: Common, project: Project, store: Store) -> list[Known]:
     try:
         if not common.home.is_configured and not _has_advisories(sources, common.home):
             return []  # no file and no mirror is named, so the modules that read them are not loaded
-        ports = replace(replace(common, offline=True).ports(), store=store)
+        from skillhub.cli.network import open_ports
+
+        ports = replace(open_ports(replace(common, offline=True)), store=store)
         if not ports.advisories.known():
             return []
         from skillhub.install.admission import advised_skills
@@ -277,8 +279,9 @@ def verify(
     """
     from skillhub.audit.verify import NOT_AGREED
     from skillhub.audit.verify import verify as verify_flow
+    from skillhub.cli.network import open_ports
 
-    ports = common.ports()
+    ports = open_ports(common)
     chosen = common.chosen(names or [])
     found = verify_flow(chosen or [], ports) if chosen != [] else []
     is_ok = all(each.ok for each in found)
@@ -356,9 +359,10 @@ def sync(common: Common, verify: Verify = False) -> int:
 
     Example: skillhub sync
     """
+    from skillhub.cli.network import open_ports
     from skillhub.install.sync import sync as sync_flow
 
-    ports = common.ports(believed=not verify)
+    ports = open_ports(common, believed=not verify)
 
     def obtain(name: str, entry: Locked, *, is_agreed: bool, scan: bool) -> Candidate:
         from skillhub.install.obtain import obtain_locked
@@ -390,9 +394,10 @@ def remove(common: Common, names: Names) -> int:
 
     Example: skillhub remove gh-fix-ci
     """
+    from skillhub.cli.network import open_ports
     from skillhub.install import apply
 
-    ports = common.ports()
+    ports = open_ports(common)
     locked = ports.project.lock().skills
     try:
         outcome = apply.remove(names, ports, dry_run=common.dry_run)

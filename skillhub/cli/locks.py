@@ -19,6 +19,7 @@ from skillhub.cli.common import (
     read_file,
     write_output,
 )
+from skillhub.cli.network import open_ports
 from skillhub.cli.render import finish
 from skillhub.command.ports import Options
 from skillhub.disk import files
@@ -47,7 +48,7 @@ def adopt(
 
     Example: skillhub adopt
     """
-    options, ports = enabling.options(common), common.ports(allow_unsigned=allow_unsigned)
+    options, ports = enabling.options(common), open_ports(common, allow_unsigned=allow_unsigned)
     outcome = adopting.adopt(names or [], into.removeprefix("./").rstrip("/") or into, options, ports)
     return finish(common, outcome, options, "adopt", "adopted")
 
@@ -71,7 +72,7 @@ def patch(
     """
     act, verb, done = (patches.drop, "unpatch", "unpatched") if drop else (patches.patch, "patch", "patched")
     options = Options(dry_run=common.dry_run)
-    outcome = act(names, options, common.ports(allow_unsigned=allow_unsigned))
+    outcome = act(names, options, open_ports(common, allow_unsigned=allow_unsigned))
     status = finish(common, outcome, options, verb, done)
     if not common.json and not common.dry_run:
         for skill in outcome.skills:
@@ -104,7 +105,7 @@ def lock_import(
     with hinting(other_locks.KNOWN):
         other = other_locks.parse_other_lock(data, folder.replace(os.sep, "/"), file)
     options = enabling.options(common, enable=not no_enable)
-    ports = common.ports(allow_unsigned=allow_unsigned)
+    ports = open_ports(common, allow_unsigned=allow_unsigned)
     outcome = adopting.import_lock(other, options, ports)
     common.terminal.say(f"{file} is read as {other.format}")
     status = finish(common, outcome, options, "import", "imported")

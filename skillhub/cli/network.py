@@ -1,31 +1,39 @@
-"""The network of a command: opens registries and other sources, and imports a module when a command first uses it."""
+"""What a command opens by its flags: its ports, and a network that imports a module when a command first uses it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from skillhub.cli.terminal import Terminal
 from skillhub.disk import files
 from skillhub.disk.home import Home, throwaway
 from skillhub.errors import SourceError, UnsafeTransfer, UsageError
 from skillhub.formats.text import as_command
 from skillhub.model import advisory
+from skillhub.model.question import Flags
 from skillhub.model.reference import Git, GitHub, Local, Mcp, Oci, Remote, url_of
 from skillhub.net.fetch import OFFLINE, unheard
 from skillhub.net.settings import Logins, Settings
 from skillhub.net.target import check_marketplace_url, is_beside
 from skillhub.project.last_seen import own_advisories
-from skillhub.sources.configured import EMBEDDED_URL, embedded
+from skillhub.project.project import read_policies
+from skillhub.project.store import Store
+from skillhub.sources.configured import EMBEDDED_URL, ProjectSources, embedded
 from skillhub.sources.history import ShownTime
 
 if TYPE_CHECKING:
-    from skillhub.command.ports import CheckAllowed, Place
+    from skillhub.cli.common import Common
+    from skillhub.command.ports import CheckAllowed, Place, Ports
     from skillhub.model.advisory import AdvisoryFeed
+    from skillhub.model.index import Release
+    from skillhub.model.question import Approver
     from skillhub.net.fetch import Arrived, Fetcher, Web, Who
+    from skillhub.project.intent import PlaceRef
     from skillhub.sources.bundle import SkillBundle
     from skillhub.sources.configured import Source, Sources
     from skillhub.sources.layout import Snapshot
@@ -322,3 +330,125 @@ class OpenNetwork:
 def _url_of(ref: Remote | Local) -> str:
     """Return the URL or path of a place, without revision and folder."""
     return ref.path if isinstance(ref, Local) else url_of(ref, os.environ)
+
+
+# The ports of a command, by its flags.
+
+
+def open_ports(
+    common: Common,
+    *,
+    allow_unsigned: bool = False,
+    scratch: bool = False,
+    bundle: SkillBundle | None = None,
+    believed: bool = False,
+) -> Ports:
+    """Return the ports of a flow; no module of the network is loaded before a source is opened.
+
+    Args:
+        allow_unsigned: Accept unsigned skills.
+        scratch: Use the answers of sources for this command only, and write none of them to disk; a dry run too.
+        bundle: Answers every request in place of the network.
+        believed: Do not hash files again that look unchanged since they were hashed.
+    """
+    from skillhub.command.ports import Ports
+    from skillhub.project.last_seen import Advisories, SeenRegistries
+    from skillhub.sources.history import FirstSeen
+
+    project, scratch = common.open_project(), scratch or common.dry_run
+    project.waiting = partial(_say_waiting, common)
+    sources = ProjectSources(common.home, project.key, project.proposals, remember=not scratch)
+    terminal, time, seen = common.terminal, common.time(remember=not scratch), SeenRegistries(common.home)
+    network = OpenNetwork(
+        common.home,
+        sources,
+        common.user_home,
+        offline=common.offline,
+        scratch=scratch,
+        bundle=bundle,
+        time=time,
+        arrived=terminal.arrived,
+    )
+    common.undo.callback(network.close)
+    common.undo.callback(terminal.clear)
+    return Ports(
+        project=project,
+        store=common.proved_store(project, believed=believed, kept=not scratch),
+        sources=sources,
+        publishers=common.publishers,
+        network=network,
+        pick=partial(pick_releases, common),
+        approver=approver(common, allow_unsigned=allow_unsigned),
+        environ=os.environ,
+        user_home=common.user_home,
+        policies=read_policies(common.home, project.policy),
+        seen=seen,
+        advisories=Advisories(seen, sources.roots, network.advisories, time.now),
+        first_seen=FirstSeen(common.home, remember=not scratch),
+        clock=time.now,
+        report=terminal.progress,
+        bundle=bundle.where if bundle else None,
+        bundled=bundle.tree if bundle else None,
+    )
+
+
+def _say_waiting(common: Common) -> None:
+    common.terminal.say("another skillhub process uses this project; waiting for it")
+    Terminal.written = None  # the next command need not wait, so that this output is not to be repeated
+
+
+def open_apart(
+    common: Common, bundle: SkillBundle | None = None, recorded: dict[str, tuple[str, bytes]] | None = None
+) -> tuple[Ports, OpenNetwork]:
+    """Return the ports of an empty machine that has only this user's sources, and its network."""
+    folder = common.undo.enter_context(throwaway())
+    ports = open_ports(common, scratch=True, bundle=bundle)
+    home = replace(common.home, cache=os.path.join(folder, "cache"))
+    network = replace(cast("OpenNetwork", ports.network), home=home, fresh=True, recorded=recorded)
+    common.undo.callback(network.close)
+    return replace(ports, network=network, store=Store(folder)), network
+
+
+def fetcher_of(common: Common, url: str) -> Fetcher:
+    """Return the fetcher for a URL that is no source, with the user's tokens and mirrors.
+
+    Raises:
+        SourceError: with ``--offline``.
+    """
+    network = OpenNetwork(common.home, common.sources, common.user_home, offline=common.offline)
+    common.undo.callback(network.close)
+    return network.fetcher(url)
+
+
+def approver(common: Common, *, allow_unsigned: bool = False) -> Approver:
+    """Return who answers questions: a person; without a terminal, with ``--yes`` or in a dry run, the flags."""
+    flags_typed = {"--yes": common.yes, "--allow-unsigned": allow_unsigned}
+    flags_typed |= {f"--accept {each}": True for each in common.accept or ()}
+    flags = Flags(frozenset(flag for flag, is_given in flags_typed.items() if is_given))
+    if common.yes or common.dry_run or not common.asks:
+        return flags
+    from skillhub.cli.prompts import Person
+
+    return Person(common.terminal, flags)
+
+
+def pick_releases(
+    common: Common, releases: Sequence[Release], places: Mapping[str, PlaceRef] | None = None
+) -> Sequence[Release]:
+    """Let a person pick releases; return none if they stop, or if there is no person to ask.
+
+    ``places`` are the user's sources that are no registries. Only the command ``pick`` passes them, with releases
+    of all sources.
+    """
+    if not common.asks or (common.yes and places is None):
+        return ()
+    from skillhub.cli import picker  # here, for most commands offer nothing
+
+    project, terminal = common.open_project(), common.terminal
+    offered = picker.Offered(releases, project.lock(), project.base, places)
+    terminal.clear()
+    if picker.draws():
+        from skillhub.cli.screen import choose  # its library takes 0.1 s, and the extra may be missing
+    else:
+        choose = picker.choose
+    return [offered.releases[number] for number in choose(terminal, offered)]

@@ -13,6 +13,7 @@ from typing import Annotated
 from skillhub.cli import author
 from skillhub.cli.author import KeysDir, has_pages, new_passphrase, open_target, own_key, signed, target_address
 from skillhub.cli.common import Arg, Common, Strings, now, optional, read_as, read_file, signing_time, write_output
+from skillhub.cli.network import approver, fetcher_of
 from skillhub.cli.prompts import show
 from skillhub.cli.terminal import members
 from skillhub.disk.files import write_atomic
@@ -519,7 +520,7 @@ def _ask(planned: ReleasePlan, where: str, common: Common) -> list[Asked]:
     policies = read_policies(common.home, common.open_project().policy)
     questions = planned.questions(where, policies)
     open_ = [each for each in questions if not policies.agrees(each.kind)]
-    answers = [*zip(open_, common.approver().answer(open_), strict=True)]
+    answers = [*zip(open_, approver(common).answer(open_), strict=True)]
     policies.refuse_changed()
     error = refusal(answers) if common.yes or not common.dry_run else None
     is_told = common.json or any(answer.seen for _, answer in answers)
@@ -543,7 +544,7 @@ def registry_check(
     Example: skillhub registry check ./registry
     """
     time = common.time()
-    found = checks.check(place, time.now(), time, common.fetcher)
+    found = checks.check(place, time.now(), time, partial(fetcher_of, common))
     if common.json:
         common.terminal.answer("registry check", {"ok": not found.problems, **asdict(found)})
     else:

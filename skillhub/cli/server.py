@@ -8,10 +8,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, cast
+from typing import Annotated, Any, BinaryIO, Final, cast
 
 from skillhub.cli.common import Arg, Common, Strings, optional
 from skillhub.cli.installed import installed as installed_skills
+from skillhub.cli.network import OpenNetwork, open_ports
 from skillhub.cli.prompts import Person
 from skillhub.cli.show import surroundings
 from skillhub.cli.terminal import is_interactive
@@ -25,9 +26,6 @@ from skillhub.model.question import Flags
 from skillhub.model.skill import Skill
 from skillhub.project.mcp_config import DIALECTS, agents_with_file
 
-if TYPE_CHECKING:
-    from skillhub.cli.network import OpenNetwork
-
 HOME: Final = "SKILLHUB_HOME"
 
 
@@ -36,7 +34,7 @@ HOME: Final = "SKILLHUB_HOME"
 
 def show_entry(common: Common, agent: str) -> int:
     """Show skillhub's entry for an agent's configuration, and the path of the file."""
-    entry = OwnEntry(_known(agent), common.ports())
+    entry = OwnEntry(_known(agent), open_ports(common))
     path = entry.file.path
     if common.json:
         return common.answer("mcp", {"agent": entry.agent, "path": path, "entry": entry.spelled})
@@ -55,7 +53,7 @@ def mcp_install(
     Example: skillhub mcp install --agent claude-code
     """
     optional("skillhub.server.mcp", "server", _MISSING)
-    ports, rows, asked = common.ports(), [], []
+    ports, rows, asked = open_ports(common), [], []
     entries = [OwnEntry(each, ports) for each in _agents(agent, "install", ports)]
     # An entry that cannot be written is an error before the first question.
     rows_of = {each.agent: {"agent": each.agent, "path": each.file.path, "entry": each.spelled} for each in entries}
@@ -83,7 +81,7 @@ def mcp_remove(
 
     Example: skillhub mcp remove --agent claude-code
     """
-    ports = common.ports()
+    ports = open_ports(common)
     entries = [OwnEntry(each, ports) for each in _agents(agent, "remove", ports)]
     removed = {each.file.path: each.remove(dry_run=common.dry_run) for each in entries}
     if common.json:
@@ -111,7 +109,7 @@ def mcp_check(
     Example: skillhub mcp check github
     """
     checking = optional("skillhub.audit.mcp_check", "server", "checking an MCP server needs")
-    ports = common.ports()
+    ports = open_ports(common)
     checked = checking.to_check(name, None if agent is None else _known(agent), file, ports)
     question = checked.question()
     if common.dry_run:
@@ -309,7 +307,7 @@ def workplace_of(common: Common) -> Any:  # noqa: ANN401 - of a module that an e
         project = None if is_user else common.project
         asked = replace(common, offline=True, quiet=True, user_scope=is_user, project=project, undo=ExitStack())
         with asked.undo:
-            yield asked.ports(scratch=True)
+            yield open_ports(asked, scratch=True)
 
     made = optional("skillhub.server.routes", "server", _MISSING).Workplace
     return made(ports, installed, surroundings(common), common.terminal.warn)

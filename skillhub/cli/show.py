@@ -55,9 +55,11 @@ def show(
 
     Example: skillhub show github:gh-fix-ci --file SKILL.md
     """
+    from skillhub.cli.network import open_ports
+
     if files and file is not None:
         raise UsageError("--files and --file exclude each other")
-    shown = reading.show(parse_ref(ref), common.ports(), skill)
+    shown = reading.show(parse_ref(ref), open_ports(common), skill)
     if file is not None:
         return show_file(common, shown.skill.name, shown.tree, file)
     if files and not common.json:
@@ -178,7 +180,9 @@ def use(
 
     Example: skillhub use github:code-review
     """
-    ports = common.ports(scratch=True)
+    from skillhub.cli.network import open_ports
+
+    ports = open_ports(common, scratch=True)
     found = with_advisories(reading.obtained(parse_ref(ref), skill, ports), ports)
     critical = [each for each in found.findings if each.severity == "critical"]
     if critical:
@@ -236,10 +240,12 @@ def search(
 
     Example: skillhub search failing checks
     """
+    from skillhub.cli.network import open_ports
+
     if not " ".join(words).strip():
         raise UsageError("expected words to search for, found none")
     skills = [skill for skill in seen_by(common, host)[1].skills if skill.path]
-    listed = Listings() if local else listings(common.ports(), " ".join(words), needed=not skills)
+    listed = Listings() if local else listings(open_ports(common), " ".join(words), needed=not skills)
     found = reading.search(" ".join(words), skills, limit, listed.each)
     common.terminal.warn_each(listed.warnings)
     if common.json:

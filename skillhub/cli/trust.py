@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from skillhub.audit.sources import SourceView, view_source
 from skillhub.cli.common import Arg, Common, Strings, read_as, read_file
+from skillhub.cli.network import open_ports
 from skillhub.cli.terminal import members
 from skillhub.command.ports import Ports
 from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SourceError, StateError, UsageError, hinting
@@ -57,7 +58,7 @@ def source_add(
 
     Example: skillhub source add anthropics anthropics/skills
     """
-    ports = common.ports(allow_unsigned=allow_unsigned)
+    ports = open_ports(common, allow_unsigned=allow_unsigned)
     if suggested and name is None:
         return _add_suggested(common, ports)
     if name is None or url is None or suggested:
@@ -143,7 +144,7 @@ def source_show(common: Common, name: SourceName) -> int:
 
     Example: skillhub source show github
     """
-    ports = common.ports()
+    ports = open_ports(common)
     source = ports.sources.get(name)
     listing = ports.listing(source)
     newest = [releases[0] for _, releases in sorted(listing.skills.items()) if releases[0].withdrawn is None]
@@ -167,7 +168,7 @@ def source_refresh(
 
     Example: skillhub source refresh anthropics
     """
-    ports = common.ports()
+    ports = open_ports(common)
     chosen = [ports.sources.get(name) for name in names or ()]
     rows, failed = [], None
     for source in chosen or [each for each in ports.sources.all().values() if each.place]:
@@ -232,7 +233,7 @@ def source_trust(common: Common, name: SourceName, root: Root = None, fingerprin
 
     Example: skillhub source trust acme --fingerprint sha256:…
     """
-    source = trust_source(name, _pin(root, fingerprint), common.ports(), dry_run=common.dry_run)
+    source = trust_source(name, _pin(root, fingerprint), open_ports(common), dry_run=common.dry_run)
     of = "" if source.named_by == "person" else ", for this project alone"
     text = f"{common.would('trust', 'trusted')} {source.alias}: {_spelled(source)}{of}"
     return common.done("source trust", _json(source), text, "green")

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from skillhub.cli.common import Common
 from skillhub.cli.main import ready
+from skillhub.cli.network import pick_releases
 from skillhub.model.index import Release
 
 
@@ -19,5 +20,5 @@ def main(args: Sequence[str]) -> int:
     offered = [
         Release(name=n, plugin=p, path=f"x/{p}/{n}", description=d, url="u") for n, p, d in map(json.loads, args)
     ]
-    print("picked", [offered.index(each) for each in Common().pick(offered)])
+    print("picked", [offered.index(each) for each in pick_releases(Common(), offered)])
     return 0
