@@ -28,8 +28,7 @@ from skillhub.registry import build, outputs, upkeep
 from skillhub.registry import check as checks
 from skillhub.registry import push as pushing
 from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing, opened
-from skillhub.registry.other_clients import SHAPES
-from skillhub.registry.outputs import Part
+from skillhub.registry.outputs import SHAPES, Part
 from skillhub.registry.publish import PublishTargets, ReleasePlan, plan, signed_with
 from skillhub.scan.results import ScanCache
 from skillhub.server.registry_api import RegistryApi, RegistryHandler
@@ -38,6 +37,7 @@ from skillhub.sources.local import files_of_project, read_local
 from skillhub.trust import x509
 from skillhub.trust.keys import PublicKey
 from skillhub.trust.publishers import publisher_of
+from skillhub.trust.roles import OWN
 
 registry_cosign, registry_watch = author.registry_cosign, author.registry_watch
 Dir = Annotated[str, Arg("DIR", "The registry's folder.")]
@@ -71,7 +71,7 @@ def _rebuild(common: Common, folder: str) -> None:
     if common.dry_run:
         return
     # Without pages, `registry init` gave this hint. A site that was fetched may have pages and no record of them.
-    if os.path.isdir(os.path.join(folder, "site", outputs.OWN, "skills")):
+    if os.path.isdir(os.path.join(folder, "site", OWN, "skills")):
         try:
             _pages()
         except UsageError as error:

@@ -16,7 +16,7 @@ from typing import Final
 
 from skillhub.errors import WrongBytes
 from skillhub.model.tree import Tree
-from skillhub.sources.git_snapshot import object_id, tree_of
+from skillhub.sources.git_program import object_id, tree_of
 
 FOLDER: Final = "40000"
 PACK_MAX: Final = 32 << 20  # bytes of content, after which a new pack begins

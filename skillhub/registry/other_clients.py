@@ -6,7 +6,6 @@ They are unsigned, and contain only the bytes of signed releases; `registry chec
 from __future__ import annotations
 
 import json
-import os
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,14 +14,13 @@ from itertools import chain
 from typing import Any, Final, Protocol
 
 from skillhub.archive.limits import RESERVED
-from skillhub.archive.unpack import packed_tar
-from skillhub.disk import files as disk
-from skillhub.errors import FormatError, WrongBytes
+from skillhub.errors import WrongBytes
 from skillhub.formats.document import ExtensibleDocument, Items, Sha256, json_bytes
 from skillhub.model.index import Release
 from skillhub.model.tree import File, ListedFile, Listing, Tree
-from skillhub.registry.git_objects import FOLDER, Objects, ids_of, is_sound, packs, read_object, read_pack
-from skillhub.registry.outputs import OWN, SIGNED_FOLDERS, Files, Offer, OfferedSkill, Part, bucket_of
+from skillhub.registry.git_objects import FOLDER, Objects, ids_of, packs, read_object, read_pack
+from skillhub.trust.documents import bucket_of
+from skillhub.trust.roles import OWN, SIGNED_FOLDERS
 
 NPM: Final = f"{OWN}/npm"
 DOCUMENTS: Final = f"{OWN}/clients"
@@ -33,7 +31,7 @@ MARKETPLACES: Final = ("marketplace.json", ".claude-plugin/marketplace.json")
 OPENCODE: Final = "index.json"
 LISTS: Final = f"{OWN}/lists"
 _PLUGIN_SCHEMA: Final = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json"
-_CAP: Final = 128 << 20  # bytes; a skill has at most 64 MiB, and a pack exceeds its limit by at most one skill
+FILE_CAP: Final = 128 << 20  # bytes; a skill has at most 64 MiB, and a pack exceeds its limit by at most one skill
 # More than so many packs with fewer than so many objects are merged into one.
 _PACKS_MAX, _FEW_OBJECTS = 24, 4096
 # Folders in which some web servers run every file.
@@ -72,7 +70,7 @@ class ClientDocument(ExtensibleDocument):
         left_out: The reason why a shape lacks the skill, by shape.
     """
 
-    CAP = _CAP
+    CAP = FILE_CAP
 
     name: str
     version: str
@@ -88,7 +86,7 @@ class ClientDocument(ExtensibleDocument):
 class ClientDocuments(ExtensibleDocument):
     """The documents of the skills of a bucket; ``-/lists/<bucket>.json``."""
 
-    CAP = _CAP
+    CAP = FILE_CAP
 
     skills: Items[ClientDocument]
 
@@ -117,14 +115,6 @@ def offered(skill: Releases) -> Release | None:
 
 
 # The files of one skill: its document, its folder, its plugin, its packages.
-
-
-def files_of_skill(skill: OfferedSkill) -> Files:
-    """Yield the files about one skill of an operator's registry."""
-    compress = skill.offer.hub.settings.compress
-    return skill_files(
-        skill, skill.offer.url, lambda release, tree: packed_tar(package_files(release, tree), compress)
-    )
 
 
 def skill_files(
@@ -271,62 +261,6 @@ def packument(tarballs: Mapping[Release, bytes], url: str | None) -> dict[str, A
 # The files about all skills: lists, and the git repository.
 
 
-def files_of_all(offer: Offer) -> Files:
-    """Yield the lists and the files of the git repository."""
-    skills = {skill.name: skill for skill in offer.skills()}
-    recorded: dict[str, ClientDocument] = {}
-    for path in sorted({list_path(name) for name in skills}):
-        data = offer.read_built(path)
-        recorded |= {document.name: document for document in ClientDocuments.parse(data, path).skills} if data else {}
-    all_documents = (document_for(skill, recorded.get(name)) for name, skill in skills.items())
-    documents = [document for document in all_documents if document is not None]
-    yield from lists(documents, offer.hub.settings.publisher, offer.url)
-
-    def objects(document: ClientDocument) -> Objects:
-        release_and_tree = offered_tree(skills[document.name])
-        return plugin_objects(*release_and_tree)[0] if release_and_tree else Objects()
-
-    folder = os.path.join(offer.hub.registry.site, REPOSITORY)
-
-    def read(path: str) -> bytes | None:
-        if (recorded := offer.read_built(f"{REPOSITORY}/{path}")) is not None:
-            return recorded
-        data = disk.read(os.path.join(folder, *path.split("/")), _CAP)
-        if data is None or not path.endswith(".idx"):
-            return data
-        pack = disk.read(os.path.join(folder, *f"{path.removesuffix('.idx')}.pack".split("/")), _CAP) or b""
-        return data if is_sound(pack, data, path) else None  # the objects of a damaged pack are packed again
-
-    repository = StaticRepository(read)
-    when = int(offer.hub.signing.now.timestamp())
-    catalogs = plugin_catalogs(documents, offer.hub.settings.publisher)
-    level = -1 if offer.hub.settings.compress else 0
-    for path, data in repository.revised(documents, catalogs, objects, (when, level)):
-        yield f"{REPOSITORY}/{path}", data
-
-
-def document_for(skill: OfferedSkill, built: ClientDocument | None = None) -> ClientDocument | None:
-    """Return the document of a skill; None if it has no release for other clients.
-
-    ``built``, from the last build, or else the written file, is returned if it matches the signed release; otherwise
-    a new document is made.
-    """
-    release = offered(skill)
-    if release is None or RESERVED.match(skill.name):
-        return None
-    if built is not None and is_proved(built, release):
-        return built
-    path = os.path.join(skill.offer.hub.registry.site, *document_path(skill.name).split("/"))
-    try:
-        served = ClientDocument.parse(disk.read(path, _CAP) or b"", path)
-        if is_proved(served, release):
-            return served
-    except FormatError:
-        pass
-    release_and_tree = offered_tree(skill)
-    return document_of(*release_and_tree) if release_and_tree else None
-
-
 def is_proved(document: ClientDocument, release: Release) -> bool:
     """Return whether an unsigned document matches a signed release and the digest of its tree."""
     facts = ("name", "version", "published", "publisher", "description", "tree")
@@ -445,7 +379,7 @@ class StaticRepository:
         catalogs: Mapping[str, bytes],
         objects: Callable[[ClientDocument], Objects],
         settings: tuple[int, int],
-    ) -> Files:
+    ) -> Iterator[tuple[str, bytes | None]]:
         """Yield the files of the repository, with a new commit if anything changed; unchanged files have no bytes.
 
         Args:
@@ -482,6 +416,3 @@ def pointers(tip: str | None) -> Iterator[tuple[str, bytes]]:
     yield "HEAD", f"ref: {BRANCH}\n".encode()
     yield BRANCH, f"{tip}\n".encode()
     yield "info/refs", f"{tip}\t{BRANCH}\n".encode()
-
-
-SHAPES: Final = Part(name="shapes", of_skill=files_of_skill, of_all=files_of_all)

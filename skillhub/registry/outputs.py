@@ -14,8 +14,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import file_digest, sha256
+from typing import Final
 
 from skillhub import __version__
+from skillhub.archive.limits import RESERVED
+from skillhub.archive.unpack import packed_tar
 from skillhub.disk import files, folders
 from skillhub.errors import FormatError, StateError
 from skillhub.formats.digest import Digest
@@ -25,15 +28,31 @@ from skillhub.model.advisory import AdvisoriesDocument, AdvisoryFeed, AdvisoryIn
 from skillhub.model.discovery import parse_listing
 from skillhub.model.index import ADVISORIES, Admission, Index, Release
 from skillhub.model.tree import Tree
+from skillhub.registry.git_objects import Objects, is_sound
 from skillhub.registry.log_writer import CHECKPOINT
 from skillhub.registry.operator import OpenRegistry
+from skillhub.registry.other_clients import (
+    FILE_CAP,
+    REPOSITORY,
+    ClientDocument,
+    ClientDocuments,
+    StaticRepository,
+    document_of,
+    document_path,
+    is_proved,
+    list_path,
+    lists,
+    offered,
+    offered_tree,
+    package_files,
+    plugin_catalogs,
+    plugin_objects,
+    skill_files,
+)
 from skillhub.scan.results import ScanCache
-from skillhub.trust.documents import SHARD_PATHS, best_release, shard_path, shards
+from skillhub.trust.documents import SHARD_PATHS, best_release, bucket_of, shard_path, shards
+from skillhub.trust.roles import OWN, SIGNED_FOLDERS
 
-# No skill can have this name, so no file of a skill is ever below it.
-OWN = "-"
-# The registry's own folders. A skill may have such a name, but then no files are built for it.
-SIGNED_FOLDERS = frozenset({"metadata", "targets", "archives", "tile"})
 _CAP = 64 << 20
 _LISTS = "lists"  # the name of the record of a large registry's public lists
 _NAME_MAX = 255  # bytes of one name, the limit of common file systems
@@ -447,11 +466,6 @@ def _publication_rank(path: str) -> int:
     return 0 if "/" in path else 2
 
 
-def bucket_of(name: str) -> str:
-    """Return the bucket of a skill, one of 256; a release changes only the bucket of its skill."""
-    return sha256(name.encode()).hexdigest()[:2]
-
-
 def record_path(registry: str, part: str) -> str:
     """Return the path of a part's record in the folder of a registry."""
     return os.path.join(registry, "outputs", f"{part}.json")
@@ -508,3 +522,73 @@ def is_own(path: str) -> bool:
 def cache_control(path: str) -> str:
     """Return the value of ``Cache-Control`` for a file."""
     return "public, max-age=31536000, immutable" if is_fixed(path) else "public, max-age=60"
+
+
+# The part with the shapes of other clients; ``skillhub.registry.pages`` has that with the pages.
+
+
+def files_of_skill(skill: OfferedSkill) -> Files:
+    """Yield the files about one skill of an operator's registry."""
+    compress = skill.offer.hub.settings.compress
+    return skill_files(
+        skill, skill.offer.url, lambda release, tree: packed_tar(package_files(release, tree), compress)
+    )
+
+
+def files_of_all(offer: Offer) -> Files:
+    """Yield the lists and the files of the git repository."""
+    skills = {skill.name: skill for skill in offer.skills()}
+    recorded: dict[str, ClientDocument] = {}
+    for path in sorted({list_path(name) for name in skills}):
+        data = offer.read_built(path)
+        recorded |= {document.name: document for document in ClientDocuments.parse(data, path).skills} if data else {}
+    all_documents = (document_for(skill, recorded.get(name)) for name, skill in skills.items())
+    documents = [document for document in all_documents if document is not None]
+    yield from lists(documents, offer.hub.settings.publisher, offer.url)
+
+    def objects(document: ClientDocument) -> Objects:
+        release_and_tree = offered_tree(skills[document.name])
+        return plugin_objects(*release_and_tree)[0] if release_and_tree else Objects()
+
+    folder = os.path.join(offer.hub.registry.site, REPOSITORY)
+
+    def read(path: str) -> bytes | None:
+        if (recorded := offer.read_built(f"{REPOSITORY}/{path}")) is not None:
+            return recorded
+        data = files.read(os.path.join(folder, *path.split("/")), FILE_CAP)
+        if data is None or not path.endswith(".idx"):
+            return data
+        pack = files.read(os.path.join(folder, *f"{path.removesuffix('.idx')}.pack".split("/")), FILE_CAP) or b""
+        return data if is_sound(pack, data, path) else None  # the objects of a damaged pack are packed again
+
+    repository = StaticRepository(read)
+    when = int(offer.hub.signing.now.timestamp())
+    catalogs = plugin_catalogs(documents, offer.hub.settings.publisher)
+    level = -1 if offer.hub.settings.compress else 0
+    for path, data in repository.revised(documents, catalogs, objects, (when, level)):
+        yield f"{REPOSITORY}/{path}", data
+
+
+def document_for(skill: OfferedSkill, built: ClientDocument | None = None) -> ClientDocument | None:
+    """Return the document of a skill; None if it has no release for other clients.
+
+    ``built``, from the last build, or else the written file, is returned if it matches the signed release; otherwise
+    a new document is made.
+    """
+    release = offered(skill)
+    if release is None or RESERVED.match(skill.name):
+        return None
+    if built is not None and is_proved(built, release):
+        return built
+    path = os.path.join(skill.offer.hub.registry.site, *document_path(skill.name).split("/"))
+    try:
+        served = ClientDocument.parse(files.read(path, FILE_CAP) or b"", path)
+        if is_proved(served, release):
+            return served
+    except FormatError:
+        pass
+    release_and_tree = offered_tree(skill)
+    return document_of(*release_and_tree) if release_and_tree else None
+
+
+SHAPES: Final = Part(name="shapes", of_skill=files_of_skill, of_all=files_of_all)

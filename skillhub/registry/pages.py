@@ -30,11 +30,13 @@ from skillhub.model.manifest import Manifest
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
 from skillhub.registry import log_writer
 from skillhub.registry.other_clients import document_of, offered
-from skillhub.registry.outputs import OWN, WITH_SEARCH, WITH_STYLE, Files, Offer, OfferedSkill, Part, bucket_of
+from skillhub.registry.outputs import WITH_SEARCH, WITH_STYLE, Files, Offer, OfferedSkill, Part
 from skillhub.registry.rendering import STYLE, as_lines, environment
 from skillhub.scan.views import is_text
+from skillhub.trust.documents import bucket_of
 from skillhub.trust.log_client import read_entry
 from skillhub.trust.publishers import publisher_of
+from skillhub.trust.roles import OWN
 
 _PER_PAGE = 100
 _PER_GROUP = 200

@@ -15,9 +15,9 @@ from skillhub.errors import FormatError, SourceError, StateError, UsageError
 from skillhub.formats.text import is_object_id, quote
 from skillhub.model.reference import Git, GitHub, parse_ref, url_of
 from skillhub.registry.outputs import is_fixed
-from skillhub.sources.git_program import GitLimits
+from skillhub.sources.git_program import GitLimits, object_id
 from skillhub.sources.git_repository import GitCache, check, remote
-from skillhub.sources.git_snapshot import GitSnapshot, object_id, spellings
+from skillhub.sources.git_snapshot import GitSnapshot, spellings
 from skillhub.sources.github import login_for
 from skillhub.trust.documents import SHARD_PATHS
 

@@ -31,12 +31,11 @@ from skillhub.registry.other_clients import (
     REPOSITORY,
     SEARCH,
     ClientDocument,
-    document_for,
     found_by_search,
     marketplace,
     tarball_path,
 )
-from skillhub.registry.outputs import Offer, OfferedSkill
+from skillhub.registry.outputs import Offer, OfferedSkill, document_for
 from skillhub.runtime.ranking import SearchIndex, Stored, search
 from skillhub.scan.results import ScanCache
 from skillhub.server.site import Page, SiteHandler

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from hashlib import sha1
 from subprocess import Popen
 from typing import IO, cast
 
@@ -405,3 +406,26 @@ def _end(process: Popen[bytes]) -> None:
     stop(process)
     if process.stdout is not None:
         process.stdout.close()
+
+
+# The objects of git, from their content.
+
+
+def object_id(kind: str, data: bytes) -> str:
+    """Return the id that git gives to an object: SHA-1 over its kind, its length and its bytes, as 40 hex digits."""
+    return sha1(b"%s %d\0%s" % (kind.encode(), len(data), data), usedforsecurity=False).hexdigest()
+
+
+def tree_of(rows: Iterable[tuple[str, str, str]]) -> bytes:
+    """Return the bytes of the tree with these entries: the mode as git writes it, the name and the id of each.
+
+    Raises:
+        FormatError: git could not write such an entry.
+    """
+    try:
+        encoded = [(mode.encode(), name.encode(), bytes.fromhex(id_)) for mode, name, id_ in rows]
+    except ValueError as error:
+        raise FormatError("expected an entry of a tree, found one that git cannot write") from error
+    # Git sorts a folder as if its name ended with a slash.
+    encoded.sort(key=lambda row: row[1] + (b"/" if row[0] == b"40000" else b""))
+    return b"".join(b"%s %s\0%s" % row for row in encoded)

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from hashlib import sha1
 from typing import TypeVar
 
 from skillhub.archive.limits import unsafe
@@ -17,7 +16,7 @@ from skillhub.errors import FormatError, NotFound, SourceError, UsageError, Wron
 from skillhub.formats.text import is_object_id, quote, spell_time
 from skillhub.model.reference import is_rev
 from skillhub.model.tree import SKILL_MD
-from skillhub.sources.git_program import AT_ONCE, GitLimits, GoneError
+from skillhub.sources.git_program import AT_ONCE, GitLimits, GoneError, object_id
 from skillhub.sources.git_repository import GitCache, remote
 from skillhub.sources.layout import SnapshotNode, SnapshotNodes
 
@@ -55,11 +54,6 @@ class Proved:
 
     date: str | None
     leaves: Mapping[str, Leaf]
-
-
-def object_id(kind: str, data: bytes) -> str:
-    """Return the id that git gives to an object: SHA-1 over its kind, its length and its bytes, as 40 hex digits."""
-    return sha1(b"%s %d\0%s" % (kind.encode(), len(data), data), usedforsecurity=False).hexdigest()
 
 
 def checked(wanted: str, kind: str, data: bytes) -> bytes:
@@ -175,21 +169,6 @@ def folder_at(rev: str, folder: str, read: Callable[[str, Sequence[str]], Sequen
         tree = found
     leaves = walk(tree, lambda ids: read("tree", ids))
     return Proved(date_of(commit), {f"{folder}/{path}".lstrip("/"): leaf for path, leaf in leaves.items()})
-
-
-def tree_of(rows: Iterable[tuple[str, str, str]]) -> bytes:
-    """Return the bytes of the tree with these entries: the mode as git writes it, the name and the id of each.
-
-    Raises:
-        FormatError: git could not write such an entry.
-    """
-    try:
-        encoded = [(mode.encode(), name.encode(), bytes.fromhex(id_)) for mode, name, id_ in rows]
-    except ValueError as error:
-        raise FormatError("expected an entry of a tree, found one that git cannot write") from error
-    # Git sorts a folder as if its name ended with a slash.
-    encoded.sort(key=lambda row: row[1] + (b"/" if row[0] == b"40000" else b""))
-    return b"".join(b"%s %s\0%s" % row for row in encoded)
 
 
 def file_id(leaves: Mapping[str, Leaf], path: str, url: str) -> str:

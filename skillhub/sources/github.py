@@ -42,8 +42,8 @@ from skillhub.net.mirrors import UntrustedClient
 from skillhub.net.settings import token_variable
 from skillhub.net.target import RULES, RequestTarget
 from skillhub.sources import git_snapshot
-from skillhub.sources.git_program import GitLimits
-from skillhub.sources.git_snapshot import GitSnapshot, choose, object_id, of_skills, open_git, spellings
+from skillhub.sources.git_program import GitLimits, object_id, tree_of
+from skillhub.sources.git_snapshot import GitSnapshot, choose, of_skills, open_git, spellings
 
 # The GitHub that the environment names, github.com or a company's server, with its token; tokens for other servers.
 
@@ -295,7 +295,7 @@ class GitHubSnapshot:
                 folders.setdefault(row.path, [])
             self._sizes[row.sha] = row.size or 0
         for rows in folders.values():
-            data = git_snapshot.tree_of(rows)
+            data = tree_of(rows)
             self._trees[object_id("tree", data)] = data
 
     def _blob(self, id_: str) -> bytes:

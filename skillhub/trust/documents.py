@@ -150,6 +150,11 @@ def short_listing() -> dict[str, bytes]:
     return {f"{WELL_KNOWN}/{LISTING_PATH}": json_bytes({"$schema": SCHEMA, "skills": [], "lists": lists})}
 
 
+def bucket_of(name: str) -> str:
+    """Return the bucket of a skill, one of 256; a release changes only the bucket of its skill."""
+    return sha256(name.encode()).hexdigest()[:2]
+
+
 def shard_path(name: str) -> str:
     """Return the path of the public list of a large registry that has this skill."""
     return SHARD_PATHS[sha256(name.encode()).digest()[0]]

@@ -20,6 +20,12 @@ CEREMONY_DAYS = 30  # the days before the expiry of a document with offline keys
 WELL_KNOWN = ".well-known/agent-skills"  # the folder of the public documents (Agent Skills Discovery)
 
 
+# No skill can have this name, so no file of a skill is ever below it.
+OWN = "-"
+# The registry's own folders. A skill may have such a name, but then no files are built for it.
+SIGNED_FOLDERS = frozenset({"metadata", "targets", "archives", "tile"})
+
+
 @dataclass(frozen=True, slots=True)
 class Role:
     """The rule of one role.

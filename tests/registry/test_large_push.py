@@ -18,8 +18,7 @@ from skillhub.model.discovery import parse_listing
 from skillhub.net.client import Http
 from skillhub.registry.build import add
 from skillhub.registry.operator import Signing, opened
-from skillhub.registry.other_clients import SHAPES
-from skillhub.registry.outputs import build
+from skillhub.registry.outputs import SHAPES, build
 from skillhub.registry.push import push
 from skillhub.registry.push_targets import FolderTarget, SiteFile, in_stages
 from skillhub.registry.upkeep import yank

@@ -28,8 +28,8 @@ from skillhub.registry.build import add
 from skillhub.registry.check import check
 from skillhub.registry.git_objects import PACK_MAX, Objects, packed, read_pack
 from skillhub.registry.operator import Signing, opened
-from skillhub.registry.other_clients import SHAPES, StaticRepository, document_for, plugin_objects
-from skillhub.registry.outputs import Offer, build, built_files
+from skillhub.registry.other_clients import StaticRepository, plugin_objects
+from skillhub.registry.outputs import SHAPES, Offer, build, built_files, document_for
 from skillhub.registry.upkeep import AdmissionChange, advise, delegate, withdraw, yank
 from skillhub.scan.results import ScanCache
 from skillhub.server.site import site_server
@@ -385,7 +385,7 @@ def test_attack_a_damaged_pack_is_found_and_built_again(hub, kind, data):
 
 
 def test_attack_the_largest_skill_fits_the_limits_of_packs_and_packages():
-    assert min(other_clients._CAP, checking._FILE_CAP) > PACK_MAX + Limits().total + (1 << 20)
+    assert min(other_clients.FILE_CAP, checking._FILE_CAP) > PACK_MAX + Limits().total + (1 << 20)
 
 
 def test_plugins_without_a_url_are_folders_beside_the_list(hub):

@@ -16,13 +16,12 @@ from skillhub.model.advisory import AdvisoriesDocument
 from skillhub.registry.build import add
 from skillhub.registry.check import check
 from skillhub.registry.operator import Signing, opened
-from skillhub.registry.other_clients import SHAPES
-from skillhub.registry.outputs import Part, bucket_of, build, record_path
+from skillhub.registry.outputs import SHAPES, Part, build, record_path
 from skillhub.registry.pages import PAGES
 from skillhub.registry.upkeep import advise, withdraw, yank
 from skillhub.scan.results import ScanCache
 from skillhub.server.registry_api import RegistryApi
-from skillhub.trust.documents import shard_path
+from skillhub.trust.documents import bucket_of, shard_path
 from tests.support.effort import files_read
 from tests.support.killing import kill_everywhere
 from tests.support.published import tree_of

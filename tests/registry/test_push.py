@@ -20,8 +20,7 @@ from skillhub.errors import (
 )
 from skillhub.registry.check import check
 from skillhub.registry.operator import Signing, opened
-from skillhub.registry.other_clients import SHAPES
-from skillhub.registry.outputs import build
+from skillhub.registry.outputs import SHAPES, build
 from skillhub.registry.push import push
 from skillhub.registry.push_targets import FolderTarget
 from skillhub.registry.upkeep import rotate, withdraw

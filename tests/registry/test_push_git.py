@@ -11,8 +11,7 @@ import pytest
 from skillhub.disk.home import Home
 from skillhub.errors import BadMetadata, FormatError, NotFound, Refused, Rollback, SourceError, StateError, UsageError
 from skillhub.registry.operator import Signing, opened
-from skillhub.registry.other_clients import SHAPES
-from skillhub.registry.outputs import build
+from skillhub.registry.outputs import SHAPES, build
 from skillhub.registry.push import push
 from skillhub.registry.push_targets import branch_address, open_branch
 from skillhub.registry.upkeep import withdraw

@@ -12,8 +12,7 @@ import pytest
 from skillhub.disk.home import Home
 from skillhub.errors import Refused, SkillhubError, SourceError
 from skillhub.registry.operator import Signing, opened
-from skillhub.registry.other_clients import SHAPES
-from skillhub.registry.outputs import build
+from skillhub.registry.outputs import SHAPES, build
 from skillhub.registry.push import push
 from skillhub.registry.push_targets import SiteFile, in_stages
 from skillhub.registry.upkeep import withdraw

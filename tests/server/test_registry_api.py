@@ -24,8 +24,7 @@ from skillhub.errors import NotFound, UsageError
 from skillhub.net.client import Http
 from skillhub.registry.check import check
 from skillhub.registry.operator import Signing, opened
-from skillhub.registry.other_clients import SHAPES
-from skillhub.registry.outputs import build
+from skillhub.registry.outputs import SHAPES, build
 from skillhub.registry.upkeep import withdraw, yank
 from skillhub.scan.results import ScanCache
 from skillhub.server.registry_api import RegistryApi, RegistryHandler, inflated
