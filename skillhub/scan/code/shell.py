@@ -68,6 +68,7 @@ _UPLOADS: Final = re.compile(
     r"|openssl s_client |(?:https?|xhs?) (?:\S{1,60} ){0,4}?(?:post|put|POST|PUT) "
 )
 _COPIERS: Final = frozenset(words("scp rsync rclone aws mc gsutil"))
+_LEAVERS: Final = frozenset(words("tar rsync"))  # they leave out what --exclude names
 _HERE: Final = re.compile(r"[\"']?(?:[~./]|\$\{?HOME)")
 _SECRET_FOLDER: Final = re.compile(r"\.(?:ssh|aws|gnupg|kube|azure|docker|config/gcloud|electrum|solana)(?:/|$)")
 # A file descriptor; code that awk passes to a shell, and data that awk gets from the network.
@@ -528,10 +529,11 @@ def _used(name: str, operands: list[Any], texts: list[str]) -> Iterator[Any]:
     is_kept = False
     for operand, text in zip(operands, texts, strict=True):
         is_target = name in _COPIERS and operand is operands[-1] and _HERE.match(_text(operand))
-        if not (is_kept or is_target or text.startswith("--exclude")):
+        is_left_out = name in _LEAVERS and text.startswith("--exclude")
+        if not (is_kept or is_target or is_left_out):
             yield operand
         is_kept = (
-            text == "--exclude"
+            (is_left_out and text == "--exclude")
             or (name != "tar" and _KEPT.fullmatch(text) is not None)
             or (name, text) == ("rsync", "-e")
         )
