@@ -20,6 +20,7 @@ from skillhub.scan.pattern import (
     OWN_NETWORK,
     PARTS,
     PATTERNS,
+    PLACEHOLDER,
     URL,
     Judge,
     MatchContext,
@@ -68,7 +69,7 @@ _MODEL_HOSTS = deferred(
     r"(?:^|\.)(?:anthropic\.com|openai\.com|azure\.com|googleapis\.com|google\.com|amazonaws\.com|mistral\.ai|openrouter\.ai"
     r"|deepseek\.com|moonshot\.(?:ai|cn)|z\.ai|bigmodel\.cn|groq\.com|x\.ai|together\.(?:ai|xyz)|fireworks\.ai|nvidia\.com"
     r"|aliyuncs\.com|minimax(?:i)?\.(?:io|com|chat)|cloudflare\.com|vercel\.(?:sh|ai)|cerebras\.ai|perplexity\.ai"
-    r"|siliconflow\.(?:cn|com)|docker\.internal)$|[<>{}$*]|example|your|^[^.]+$"
+    r"|siliconflow\.(?:cn|com)|docker\.internal)$|" + PLACEHOLDER
 )
 _ADDRESS = deferred(rb"(?<![<\w-])[\w$]")
 _DECODES = deferred(

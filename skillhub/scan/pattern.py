@@ -189,7 +189,9 @@ OWN_NETWORK: Final = deferred(
 )
 _NUMBER = deferred(r"(?:\d{1,3}\.){3}\d{1,3}|0x[0-9a-f]{6,}|\d{8,}|\[[0-9a-f:.]+\]")
 _PROGRAM_SUFFIXES: Final = tuple(_TABLE["program_suffixes"])
-_INDEXES: Final = deferred(rf"(?:^|\.)(?:{'|'.join(_TABLE['indexes'])})$|[<>{{}}$]|example|your|^[^.]+$")
+# Hosts of documentation, which nobody can have or which a person has to replace: not `example.x.invalid`.
+PLACEHOLDER: Final = r"[<>{}$*]|(?:^|\.)example(?:\.(?:com|org|net|edu))?$|(?:^|\.)your|^[^.]+$"
+_INDEXES: Final = deferred(rf"(?:^|\.)(?:{'|'.join(_TABLE['indexes'])})$|{PLACEHOLDER}")
 # Hosts of repositories at which well-known projects are; the page of a project tells to clone and build it.
 FORGES: Final = deferred(rf"(?:^|\.)(?:{'|'.join(_TABLE['forges'])})$")
 # The exact addresses of installers of well-known projects; only the project can publish there.

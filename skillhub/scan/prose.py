@@ -235,6 +235,7 @@ _RULES: Final[Mapping[str, tuple[_Near, ...]]] = {
     "covert": (
         _Near("SH307", "keys sent", (), _is_forbidden),
         _Near("SH307", "talk sent", (), _is_forbidden),
+        _Near("SH307", "watched", (), _is_forbidden),
         _Near("SH401", "keys asked for", (), _is_forbidden),
         _Near("SH306", "encoded orders", (), _is_lesson),
         _Near("SH316", "orders fetched", (), _is_forbidden),

@@ -209,6 +209,7 @@ _CALLS: Final = tuple(
             r"os\.(?:system|popen|exec\w+|spawn\w+)|subprocess\.\w+|commands\.getoutput|child_process\.\w+|pty\.spawn"
             r"|asyncio\.create_subprocess_\w+|deno\.command|bun\.spawn\w*|execa|shelljs\.exec|system|popen|shell_exec|passthru|proc_open",
         ),
+        ("upload", rf"{_ANY}(?:upload_file|upload_from_filename|fput_object)"),
         ("feed", r"\|"),
         (
             "load",
@@ -223,7 +224,7 @@ _CALLS: Final = tuple(
         ("encode", rf"{_ANY}(?:b(?:64|32)encode|urlsafe_b64encode|hexlify|btoa|base64|xxd|encode64)"),
         (
             "read",
-            rf"{_ANY}(?:open|read_text|read_bytes|readfile(?:sync)?|createreadstream|copy2?|copyfile(?:sync)?|copytree|cpsync"
+            rf"{_ANY}(?:open|read_text|read_bytes|read(?:text)?file(?:sync)?|createreadstream|copy2?|copyfile(?:sync)?|copytree|cpsync"
             r"|loads?|parse|connect|database|add|write|make_archive|read(?:lines?)?|file|cat|tar|zip|cp|head|tail|sqlite3|gzip|grep|awk|sed|dd"
             r"|strings|xxd|base64|openssl|type|get-content|gc|mv|7z|less|more|jq|rg|read_file|contents|textfile)",
         ),
@@ -397,6 +398,11 @@ class Flow:
                 self.sink(kind, arguments, place)
             if kind in ("read", "command"):
                 self.reads(returned)
+            if kind == "upload":  # by its path
+                content = self.new()
+                self.join(arguments, content)
+                self.reads(content)
+                self.sink("send", content, place)
             if kind == "decode":
                 self._changes[kind].append(returned)
                 self.mark("decoded", returned, place)

@@ -119,7 +119,7 @@ class Program:
         self._flow, self._path, self._line, self._programs = flow, path, line, programs
         self._scopes: dict[int, _Scope] = {}
         self._functions: set[str] = set()
-        self._classes: set[str] = set()
+        self._own = {"self", "this", "cls"}  # and the classes of the program
         self._names = Names()
         self._stack: list[tuple[ast.AST, Node, _Scope]] = []
 
@@ -161,7 +161,7 @@ class Program:
                     scope.bound.add(name)
                 return inner
             case ast.ClassDef():
-                self._classes.add(node.name)
+                self._own.add(node.name)
             case ast.Global() | ast.Nonlocal():
                 scope.free.update(node.names)
             case ast.Assign() | ast.AnnAssign() if node.value is not None:
@@ -233,7 +233,7 @@ class Program:
             self._flow.text(fixed[0], into, self._place(node), is_hidden=True)
         if isinstance(node, ast.Attribute):
             is_part = node.attr.lower() not in _WHOLE
-            if isinstance(node.value, ast.Name) and node.value.id in {"self", "this", "cls", *self._classes}:
+            if isinstance(node.value, ast.Name) and node.value.id in self._own:
                 self._flow.join((self._path, ".", node.attr), into)
             if isinstance(node.value, ast.Name) and (
                 home := self._programs.get(self._names.alias.get(node.value.id, ""))
@@ -313,7 +313,7 @@ class Program:
         root = name.partition(".")[0]
         if root in self._programs and name != root:
             return self._programs[root]
-        is_own = name == last or root in ("self", "this", "cls") or ("." in name and root in self._functions)
+        is_own = name == last or root.removesuffix("()") in self._own or ("." in name and root in self._functions)
         return self._path if last in self._functions and is_own else ""
 
     def _arguments(
@@ -522,9 +522,9 @@ class Program:
     def _class(self, node: ast.ClassDef, _into: Node, scope: _Scope) -> None:
         for statement in node.body:
             if isinstance(statement, ast.Assign | ast.AnnAssign):
-                for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
-                    if isinstance(target, ast.Name):
-                        self._flow.join(self._node(target.id, scope), (self._path, ".", target.id))
+                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+                for name in [target.id for target in targets if isinstance(target, ast.Name)]:
+                    self._flow.join(self._node(name, scope), (self._path, ".", name))
         self._visit_children(node, 0, scope)
 
     def _import(self, node: ast.Import | ast.ImportFrom, _into: Node, _scope: _Scope) -> None:
