@@ -39,7 +39,7 @@ from skillhub.model.skill import Skill
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.project.copies import need_check, needs_of, unmanaged, unproved, view
 from skillhub.project.intent import Intent, is_from, wanted_of
-from skillhub.project.last_seen import recall_reasons
+from skillhub.project.last_seen import Recalls
 from skillhub.runtime.discover import found_skill
 from skillhub.runtime.loading import with_edits
 from skillhub.runtime.ranking import Hits, SearchIndex, Stored, rows_of
@@ -168,7 +168,7 @@ def _installed_skill(name: str, entry: Locked, lock: Lock, ports: Ports) -> Show
     skill = view(name, entry, records.skills.get(name), satisfied, ports.project, ports.store)
     skill = skill if is_stored else skill.verified()  # what is fetched is verified
     status, notes = _release_status(name, entry, lock, ports)
-    reason = recall_reasons(lock, ports.project.home, ports.project.key)(name, entry)
+    reason = Recalls(lock, ports.project.home, ports.project.key).reason(name, entry)
     skill = replace(with_edits(skill, unproved(skill, ports.store), ports.project), withdrawn=reason)
     known: list[Known] = []
     try:

@@ -114,14 +114,14 @@ def _copies_that_left_the_lock(project: Project) -> dict[str | None, str]:
 
 def _with_recalls(skills: Sequence[Skill], left: Mapping[str | None, str], project: Project) -> list[Skill]:
     """Return the skills with their registries' reasons to recall them; ``left`` has copies of those not locked."""
-    from skillhub.project.last_seen import recall_reasons
+    from skillhub.project.last_seen import Recalls
 
     lock, records = project.lock(), project.records().skills
-    reason = recall_reasons(lock, project.home, project.key)
+    recalls = Recalls(lock, project.home, project.key)
     agreed = {path: records[name].entry for path, name in left.items()}
     entries = [lock.skills[each.name] if each.managed else agreed.get(each.path) for each in skills]
     both = zip(skills, entries, strict=True)
-    return [replace(each, withdrawn=reason(each.name, entry)) if entry else each for each, entry in both]
+    return [replace(each, withdrawn=recalls.reason(each.name, entry)) if entry else each for each, entry in both]
 
 
 def _known_bad(common: Common, project: Project, store: Store) -> list[Known]:

@@ -276,10 +276,6 @@ def install_command(name: str, entry: Locked, version: str | None, scope: Scope)
 # ``Advisories``, which also asks mirrors and registries.
 
 
-# name, entry and record -> the advisory that refuses the skill, if any
-BadCheck = Callable[[str, Locked, Record | None], Match | None]
-
-
 def agreed_versions(store: Store, entry: Locked, record: Record | None) -> Iterator[str | None]:
     """Yield the version in the stored ``SKILL.md`` of a locked skill, and the commit that a person agreed to."""
     from skillhub.model.manifest import Manifest  # noqa: PLC0415 - few skills have an advisory
@@ -295,104 +291,97 @@ def agreed_artifact(entry: Locked, record: Record | None) -> Digest | None:
     return record.digest if record is not None and record.tree == entry.tree else None
 
 
-IndexesOf = Callable[[str, Locked], Iterable[Index]]  # name and entry -> what its registries have of the name
-
-
-def known_bad(lock: Lock, store: Store, home: Home, project: str, indexes: IndexesOf | None = None) -> BadCheck:
-    """Return the check of a locked skill against the advisories on this disk.
-
-    ``project`` is as for ``barring``, and ``indexes`` of it, if the caller has them.
-
-    Raises:
-        NotFound, FormatError, StateError: the user's settings, or a file that they name, cannot be read, so its
-            advisories are unknown.
-    """
-    roots = advising_roots(home, project)
-    index = _advisory_index(tuple(_advisory_files(home, roots.values())))
-    if not index:
-        return lambda name, entry, record: None
-    places, indexes_of = places_by_alias(home, project), indexes or _indexes(lock, home, project)
-
-    def match(name: str, entry: Locked, record: Record | None) -> Match | None:
-        source = lock.sources.get(entry.source) if entry.named else None
-        root = roots.get(entry.source) if entry.named else None
-
-        def urls() -> tuple[str, ...]:
-            if entry.named or entry.local:
-                return (*places.get(entry.source, ()), *((source.url,) if source is not None else ()))
-            url = url_of(parse_remote(entry.place), os.environ)
-            return tuple(dict.fromkeys((url, entry.git or url)))
-
-        signed = Digest(root) if root else None
-        listing = partial(store.listing, entry.tree)
-        agreed = partial(agreed_versions, store, entry, record)
-        subject = AdvisorySubject.of(name, entry, signed, urls, listing, agreed)
-        offered = (found.skills.get(entry.own_name(name), ()) for found in indexes_of(name, entry))
-        subject = subject.with_artifacts(entry, agreed_artifact(entry, record), lambda: chain.from_iterable(offered))
-        return next((each for each in index.matches(subject) if each.is_refused), None)
-
-    return match
-
-
-def _indexes(lock: Lock, home: Home, project: str) -> IndexesOf:
-    """Return a function that yields what each registry that may have released a locked skill has of its name.
+class Recalls:
+    """The releases and recalls of a project's locked skills, as their registries were last seen.
 
     A repository may change the root of a registry in its lock: each root that the alias named counts.
+
+    Args:
+        lock: The lock.
+        home: The folders of the user.
+        project: The ``key`` of the ``Project``.
     """
-    places = places_by_alias(home, project)
-    roots = {alias: {each for each in found if each.startswith("sha256:")} for alias, found in places.items()}
-    every = {*chain.from_iterable(roots.values()), *(each.root for each in lock.sources.values())}
-    registries = {root: last_seen(home, Digest(root)) for root in every if root}
 
-    def of(name: str, entry: Locked) -> Iterator[Index]:
-        for root in filter(None, {lock.root_of(entry), *roots.get(entry.source, ())}):
-            yield registries[root].index([entry.own_name(name)])
+    def __init__(self, lock: Lock, home: Home, project: str) -> None:
+        self._lock = lock
+        self.places = places_by_alias(home, project)
+        named = (place for each in self.places.values() for place in each if _is_root(place))
+        roots = {*named, *filter(None, (each.root for each in lock.sources.values()))}
+        self._registries = {root: last_seen(home, Digest(root)) for root in roots}
 
-    return of
+    def indexes(self, name: str, entry: Locked) -> Iterator[Index]:
+        """Yield what each registry that may have released a locked skill has of its name."""
+        named = filter(_is_root, self.places.get(entry.source, ()))
+        for root in filter(None, {self._lock.root_of(entry), *named}):
+            yield self._registries[root].index([entry.own_name(name)])
 
-
-def recall_reasons(lock: Lock, home: Home, project: str) -> Callable[[str, Locked], str | None]:
-    """Return a function that returns why a registry recalled a locked skill, as last seen; None if none did.
-
-    ``project`` is as for ``barring``.
-    """
-    indexes = _indexes(lock, home, project)
-
-    def reason(name: str, entry: Locked) -> str | None:
-        for index in indexes(name, entry):
+    def reason(self, name: str, entry: Locked) -> str | None:
+        """Return why a registry recalled a locked skill; None if none did."""
+        for index in self.indexes(name, entry):
             for release in _locked_releases(name, entry, index):
                 if error := _recall(name, entry, release, index):
                     return error.message if release.withdrawn is None else release.withdrawn or "no reason given"
         return None
 
-    return reason
+
+def _is_root(place: str) -> bool:
+    return place.startswith("sha256:")
 
 
-# name, entry and record -> why the skill must not be loaded, if so
-BarringCheck = Callable[[str, Locked, Record | None], HoldReason | None]
+class LoadCheck:
+    """The check whether a locked skill must not be loaded, by an advisory on this disk or by its registry.
 
-
-def barring(lock: Lock, store: Store, home: Home, project: str, scope: Scope, range_of: RangeOf) -> BarringCheck:
-    """Return the check whether a locked skill must not be loaded, by an advisory or by its registry.
-
-    ``project`` is the ``key`` of the ``Project``.
+    Args:
+        lock: The lock.
+        store: The store.
+        home: The folders of the user.
+        project: The ``key`` of the ``Project``.
+        scope: Its scope, for the commands that help.
+        range_of: As for ``remedy``.
 
     Raises:
-        NotFound, FormatError, StateError: as ``known_bad``.
+        NotFound, FormatError, StateError: the user's settings, or a file that they name, cannot be read, so its
+            advisories are unknown.
     """
-    indexes = _indexes(lock, home, project)
-    bad = known_bad(lock, store, home, project, indexes)
 
-    def barred(name: str, entry: Locked, record: Record | None) -> HoldReason | None:
-        if match := bad(name, entry, record):
-            return HoldReason("known-bad", f"is known to be bad: {match}", command(scope, "remove", name))
-        for index in indexes(name, entry):
+    def __init__(self, lock: Lock, store: Store, home: Home, project: str, scope: Scope, range_of: RangeOf) -> None:
+        self._lock = lock
+        self._store = store
+        self._scope = scope
+        self._range_of = range_of
+        self._recalls = Recalls(lock, home, project)
+        self._roots = advising_roots(home, project)
+        self._advisories = _advisory_index(tuple(_advisory_files(home, self._roots.values())))
+
+    def hold(self, name: str, entry: Locked, record: Record | None) -> HoldReason | None:
+        """Return why the skill must not be loaded, and the command that helps; None if it may be."""
+        if match := self.known_bad(name, entry, record):
+            return HoldReason("known-bad", f"is known to be bad: {match}", command(self._scope, "remove", name))
+        for index in self._recalls.indexes(name, entry):
             if error := recalled(name, entry, index):
-                way = remedy(error, name, entry, index, scope, range_of)
+                way = remedy(error, name, entry, index, self._scope, self._range_of)
                 return HoldReason("withdrawn", f"must not be used, since {error.message}{way.note}", way.command)
         return None
 
-    return barred
+    def known_bad(self, name: str, entry: Locked, record: Record | None) -> Match | None:
+        """Return the advisory that refuses the skill, if any."""
+        if not self._advisories:
+            return None
+        root = self._roots.get(entry.source) if entry.named else None
+        listing = partial(self._store.listing, entry.tree)
+        agreed = partial(agreed_versions, self._store, entry, record)
+        urls = partial(self._urls, entry)
+        subject = AdvisorySubject.of(name, entry, Digest(root) if root else None, urls, listing, agreed)
+        offered = (each.skills.get(entry.own_name(name), ()) for each in self._recalls.indexes(name, entry))
+        subject = subject.with_artifacts(entry, agreed_artifact(entry, record), lambda: chain.from_iterable(offered))
+        return next((each for each in self._advisories.matches(subject) if each.is_refused), None)
+
+    def _urls(self, entry: Locked) -> tuple[str, ...]:
+        if entry.named or entry.local:
+            source = self._lock.sources.get(entry.source) if entry.named else None
+            return (*self._recalls.places.get(entry.source, ()), *((source.url,) if source is not None else ()))
+        url = url_of(parse_remote(entry.place), os.environ)
+        return tuple(dict.fromkeys((url, entry.git or url)))
 
 
 def _advisory_files(home: Home, roots: Iterable[str | None]) -> Iterator[tuple[str, str | None, Stamp]]:

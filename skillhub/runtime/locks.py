@@ -18,7 +18,7 @@ from skillhub.model.provenance import Record, Records
 from skillhub.model.question import HoldReason
 from skillhub.model.skill import Skill
 from skillhub.project.copies import absolute, folders_of, need_check, view
-from skillhub.project.last_seen import BarringCheck, barring
+from skillhub.project.last_seen import LoadCheck
 from skillhub.project.project import Project, state_key, workspace_around
 from skillhub.project.store import Store
 from skillhub.runtime.catalog import LockedNames, alike, folded, holding, is_beside
@@ -285,7 +285,7 @@ def _installed(
     """Return the skills, of ``names`` or all, that are in the lock or left it, with skillhub's folders of them."""
     lock, records = files
     home, scope, intent = project.home, project.scope, project.intent
-    barred = barring(lock, store, home, project.key, scope, lambda name: intent().range_of(name))
+    check = LoadCheck(lock, store, home, project.key, scope, lambda name: intent().range_of(name))
     asked = {**lock.skills, **records.skills}.keys() if names is None else names
     needs = any(records.skills[name].facts.needs for name in asked if name in records.skills)
     is_met = need_check(environ, records.enabled(lock.skills) if needs else ())
@@ -295,14 +295,14 @@ def _installed(
             continue
         record = records.skills.get(name)
         skill = view(name, entry, record, is_met, project, store)
-        skill = replace(skill, held=_hold_reason(name, entry, record, project, barred))
+        skill = replace(skill, held=_hold_reason(name, entry, record, project, check))
         links = tuple(absolute(project.base, link) for link in record.links) if record else ()
         installed.append(_Installed(skill, links))
     # A change of the repository may delete its lock as well; then the record has what was agreed to.
     for name, record in records.skills.items():
         if name in asked and name not in lock.skills:
             left_skill = Skill(name=name, path=None, scope=project.scope, state="enabled", tree=record.tree)
-            reason = barred(name, record.entry, record) if record.enabled else _left_reason(name, record, project)
+            reason = check.hold(name, record.entry, record) if record.enabled else _left_reason(name, record, project)
             left_skill = holding(left_skill, reason) if reason else left_skill
             links = tuple(absolute(project.base, link) for link in record.links)
             installed.append(_Installed(left_skill, links, is_gone=True))
@@ -310,7 +310,7 @@ def _installed(
 
 
 def _hold_reason(
-    name: str, entry: Locked, record: Record | None, project: Project, barred: BarringCheck
+    name: str, entry: Locked, record: Record | None, project: Project, check: LoadCheck
 ) -> HoldReason | None:
     flags = typed_flags(project.scope)
     if record is None or not record.is_of(entry):
@@ -319,7 +319,7 @@ def _hold_reason(
         # An install leaves disabled what the user disabled.
         asks = ("enable", name) if record is not None and record.disabled_by == "user" else ("install",)
         return HoldReason("not-agreed", reason, as_command("skillhub", *asks, *flags))
-    if (hold_reason := barred(name, entry, record)) or record.enabled:
+    if (hold_reason := check.hold(name, entry, record)) or record.enabled:
         return hold_reason
     reason = _WAITING.get(record.disabled_by, "is disabled")
     return HoldReason("disabled", reason, as_command("skillhub", "enable", name, *flags))

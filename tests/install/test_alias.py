@@ -15,7 +15,7 @@ from skillhub.errors import FormatError, NotFound, SourceMismatch, UsageError, W
 from skillhub.model.lock import Lock
 from skillhub.model.reference import Named
 from skillhub.model.skill import Skill
-from skillhub.project.last_seen import known_bad
+from skillhub.project.last_seen import LoadCheck
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import withdraw
 from skillhub.runtime import Surroundings, catalog_of, load, mentioned, pick, profile
@@ -233,8 +233,11 @@ def test_attack_an_alias_does_not_hide_an_advisory(scene):
     restart(world)
     report = audit(AuditRequest(refresh=True), world.ports())
     assert {each.skill for each in report.findings if "advis" in each.rule or "known" in each.rule} == {"hello", "hi"}
-    find = known_bad(world.lock(), world.store, world.home, world.project.key)
-    assert {name for name, entry in world.lock().skills.items() if find(name, entry, None)} == {"hello", "hi"}
+    check = LoadCheck(world.lock(), world.store, world.home, world.project.key, "project", lambda name: None)
+    assert {name for name, entry in world.lock().skills.items() if check.known_bad(name, entry, None)} == {
+        "hello",
+        "hi",
+    }
 
 
 def test_an_agent_that_requires_the_own_name_is_named_in_the_refusal(two):
