@@ -43,7 +43,6 @@ _CODEX_PROVENANCE: Final = {"project": "project", "user": "personal", "admin": "
 def catalog_of(
     profile: Profile | str,
     around: Surroundings,
-    known: Iterable[Skill] = (),
     cache: Cache | None = None,
     reload: bool = False,
     ignore_locks: bool = False,
@@ -57,7 +56,6 @@ def catalog_of(
     Args:
         profile: The agent, or its id.
         around: Where the agent runs; the locks of the project and of the user are found from there.
-        known: Further skills that count as locked.
         cache: Keeps the results of earlier walks through folders.
         reload: Whether to read every folder again and ignore the cache.
         ignore_locks: Whether to show each skill as the host alone would, without locks and this machine's record.
@@ -67,7 +65,7 @@ def catalog_of(
     """
     profile = profile_of(profile)
     search = Search(rules=profile.rules, bounds=profile.bounds, cache=cache, reload=reload)
-    return _catalog(profile, around, known, search, None if ignore_locks else {})
+    return _catalog(profile, around, search, None if ignore_locks else {})
 
 
 def catalog_after_writing(profile: Profile, around: Surroundings, written: Mapping[str, Digest]) -> Catalog:
@@ -75,7 +73,7 @@ def catalog_after_writing(profile: Profile, around: Surroundings, written: Mappi
 
     ``written`` has the tree of each folder that this process has just written; these folders are not hashed again.
     """
-    return _catalog(profile, around, (), Search(rules=profile.rules, bounds=profile.bounds), written)
+    return _catalog(profile, around, Search(rules=profile.rules, bounds=profile.bounds), written)
 
 
 def catalog_naming(profile: Profile, around: Surroundings, name: str, cache: Cache | None = None) -> Catalog:
@@ -83,17 +81,12 @@ def catalog_naming(profile: Profile, around: Surroundings, name: str, cache: Cac
 
     Without the skills that the name cannot mean, whose files are not looked at; with them if it means none.
     """
-    found = _catalog(profile, around, (), Search(rules=profile.rules, bounds=profile.bounds, cache=cache), {}, name)
+    found = _catalog(profile, around, Search(rules=profile.rules, bounds=profile.bounds, cache=cache), {}, name)
     return found if found.named(name) else catalog_of(profile, around, cache=cache)
 
 
 def _catalog(
-    profile: Profile,
-    around: Surroundings,
-    known: Iterable[Skill],
-    search: Search,
-    written: Mapping[str, Digest] | None,
-    name: str = "",
+    profile: Profile, around: Surroundings, search: Search, written: Mapping[str, Digest] | None, name: str = ""
 ) -> Catalog:
     """Return the catalogue, without locks if ``written`` is None, and with a ``name`` only of skills spelled so."""
     # Locks and records have absolute paths.
@@ -114,7 +107,7 @@ def _catalog(
     )
     discovered = discover(found_roots, replace(search, locks=locks))
     link_folders = {os.path.dirname(skill.path or "") for skill in discovered.skills if skill.links != (skill.path,)}
-    known_locks = _with_known(locks.read(link_folders), known)
+    known_locks = locks.read(link_folders)
     found, locked = discovered.skills, known_locks.skills
     if name:
         names = {alike(name), alike(name.rpartition(":")[2])}
@@ -230,21 +223,6 @@ def _marked(skill: Skill, is_met: NeedCheck) -> Skill:
     return replace(
         skill, requires=tuple(replace(need, satisfied=is_met(need.kind, need.name)) for need in skill.requires)
     )
-
-
-def _with_known(known_locks: KnownLocks, known: Iterable[Skill]) -> KnownLocks:
-    """Return the facts of the locks, with the further skills that a host calls locked."""
-    further = tuple(known)
-    if not further:
-        return known_locks
-    real: dict[str, str] = {}
-    places: dict[str, Skill] = {}
-    for skill in further:
-        for link in skill.links:
-            folder, name = os.path.split(link)
-            real_link = os.path.join(real.setdefault(folder, os.path.realpath(folder)), name)
-            places |= {folded(link): skill, folded(real_link): skill}
-    return replace(known_locks, skills=(*known_locks.skills, *further), places={**places, **known_locks.places})
 
 
 def _recognized(

@@ -103,6 +103,12 @@ def test_what_a_host_keeps_can_be_sent_to_another_process(here, monkeypatch):
     assert load(pick(copied_catalog, "demo")).body == "Good.\n"
 
 
+def test_a_disabled_skill_comes_after_those_in_folders(here):
+    here.evil(".agents/skills/later", "---\nname: later\ndescription: x\n---\nLater.\n")
+    assert here.run("disable", "demo").status == 0
+    assert [skill.name for skill in here.catalog().skills] == ["later", "demo"]
+
+
 def test_unlocked_skill_is_loaded(here):
     here.evil(".agents/skills/loose", "---\nname: loose\ndescription: x\n---\nLoose.\n")
     assert load(pick(here.catalog(), "loose")).body == "Loose.\n"

@@ -7,7 +7,6 @@ import os
 import pytest
 
 from skillhub.model.hosts import profile, profiles
-from skillhub.model.skill import Skill
 from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.discover import Surroundings, project_root, roots
 from tests.runtime.test_discover import write
@@ -233,24 +232,6 @@ def test_skill_without_a_name_is_refused_by_hosts_that_require_one(host, head, a
         assert len(catalog.problems) == 2
     else:
         assert {skill.name for skill in catalog.skills} == {"bare", "demo"}
-
-
-def test_locked_skill_is_managed_and_takes_precedence(around, tmp_path):
-    ours = write(tmp_path / "home/.agents/skills/demo")
-    write(tmp_path / "repo/.agents/skills/demo")
-    locked = Skill(name="demo", path="/store/x", scope="user", state="enabled", source="github", links=(str(ours),))
-    catalog = catalog_of(profile("agents"), around, [locked])
-    (skill,) = catalog.skills
-    assert (skill.managed, skill.source, skill.path) == (True, "github", str(ours))
-    assert "which the lock has from github" in catalog.problems[0].message
-
-
-def test_disabled_skills_come_last(around, tmp_path):
-    ours = write(tmp_path / "home/.agents/skills/demo")
-    mine = Skill(name="demo", path="/store/x", scope="user", state="enabled", links=(str(ours),))
-    waiting = Skill(name="demo", path="/store/y", scope="project", state="disabled")
-    catalog = catalog_of(profile("codex"), around, [waiting, mine])
-    assert [skill.state for skill in catalog.named("demo")] == ["enabled", "disabled"]
 
 
 def test_catalogue_finds_skills_by_name_full_name_and_path(around, tmp_path):
