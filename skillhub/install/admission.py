@@ -39,7 +39,7 @@ from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
 from skillhub.net.fetch import by_agreement
 from skillhub.policy.policy import EVERYTHING, LASTING, Subject
 from skillhub.project.copies import left_the_lock
-from skillhub.project.last_seen import HINTS, agreed_artifact, agreed_versions, install_command
+from skillhub.project.last_seen import HINTS, LockedSkill, install_command
 from skillhub.scan import capabilities_and_findings, scan
 from skillhub.sources.configured import Source
 from skillhub.trust.publishers import keys_of_publisher, publisher_of
@@ -55,20 +55,12 @@ def advised(name: str, entry: Locked, listing: Listing | None, ports: Ports) -> 
     Raises:
         SourceError, SecurityError, FormatError, StateError: the advisories cannot be read.
     """
-
     if not (known := ports.advisories.known()):
         return ()
-
-    def listed() -> Listing | None:
-        return listing or ports.store.listing(entry.tree)
-
-    def agreed() -> Iterator[str | None]:
-        return agreed_versions(ports.store, entry, record)
-
     root, record = ports.root_of(entry), ports.project.last_records().skills.get(name)
-    subject = AdvisorySubject.of(name, entry, root, lambda: urls_of(entry, ports), listed, agreed)
-    offered = partial(ReleaseStatus.last_seen, name, entry, root, ports.seen)
-    return known.matches(subject.with_artifacts(entry, agreed_artifact(entry, record), lambda: offered().offered))
+    urls, status = partial(urls_of, entry, ports), partial(ReleaseStatus.last_seen, name, entry, root, ports.seen)
+    skill = LockedSkill(name, entry, record, root, ports.store, urls, lambda: status().offered, listing)
+    return skill.matches(known)
 
 
 def advised_tree(tree: Tree, artifact: Digest | None, ports: Ports) -> tuple[Match, ...]:

@@ -18,8 +18,6 @@ from skillhub.formats.document import ExtensibleDocument, Items, Members, Sha256
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import collapsed, parse_time, quote
 from skillhub.model.finding import SEVERITIES, Finding, Severity
-from skillhub.model.index import Release
-from skillhub.model.lock import Locked
 from skillhub.model.reference import is_under
 from skillhub.model.tree import Listing
 from skillhub.model.version import Precedence, is_version, precedence
@@ -250,46 +248,6 @@ class AdvisorySubject:
     root: Digest | None
     urls: Callable[[], tuple[str, ...]]
     digests: Callable[[], Mapping[str, str]]
-
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        entry: Locked,
-        root: Digest | None,
-        urls: Callable[[], tuple[str, ...]],
-        listing: Callable[[], Listing | None],
-        agreed: Callable[[], Iterable[str | None]],
-    ) -> Self:
-        """Return the subject for a locked skill or a candidate.
-
-        Args:
-            name: Its name in the project.
-            entry: Its entry in the lock.
-            root: The first root of its registry.
-            urls: Returns every URL of its source.
-            listing: Returns its files; called only if an advisory names digests.
-            agreed: Returns the version in its ``SKILL.md`` and the commit that a person agreed to, whatever the lock
-                says; called only if an advisory has its name.
-        """
-
-        def versions() -> tuple[str, ...]:
-            return tuple(dict.fromkeys(filter(None, (entry.version, entry.rev, *agreed()))))
-
-        def digests() -> dict[str, str]:
-            names = digests_of(listing() or Listing({})) | {entry.original.tree: "its tree", entry.tree: "its tree"}
-            return names | ({entry.digest: "its artifact"} if entry.digest else {})
-
-        return cls(entry.own_name(name), versions, root, urls, digests)
-
-    def with_artifacts(self, entry: Locked, agreed: Digest | None, offered: Callable[[], Iterable[Release]]) -> Self:
-        """Return the subject with the artifacts of its releases and the agreed one: a lock may name another one."""
-
-        def digests() -> dict[str, str]:
-            artifacts = (each.digest for each in offered() if each.tree == entry.original.tree)
-            return {**self.digests(), **dict.fromkeys(filter(None, (*artifacts, agreed)), "its artifact")}
-
-        return replace(self, digests=digests)
 
 
 def digests_of(listing: Listing) -> dict[str, str]:

@@ -20,7 +20,7 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.document import NAME, Document, Members, Read, few, text_that
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, command, is_name, spell_time
-from skillhub.model.advisory import CAP, AdvisoryFeed, AdvisoryIndex, AdvisorySubject, Match
+from skillhub.model.advisory import CAP, AdvisoryFeed, AdvisoryIndex, AdvisorySubject, Match, digests_of
 from skillhub.model.hosts import Scope
 from skillhub.model.index import (
     ADVISORIES,
@@ -37,6 +37,7 @@ from skillhub.model.lock import Lock, Locked, Signer, by_word
 from skillhub.model.provenance import Record
 from skillhub.model.question import HoldReason
 from skillhub.model.reference import Named, parse_remote, url_of
+from skillhub.model.tree import Listing
 from skillhub.project.store import Store
 from skillhub.project.user_state import advising_roots, places_by_alias
 
@@ -276,19 +277,53 @@ def install_command(name: str, entry: Locked, version: str | None, scope: Scope)
 # ``Advisories``, which also asks mirrors and registries.
 
 
-def agreed_versions(store: Store, entry: Locked, record: Record | None) -> Iterator[str | None]:
-    """Yield the version in the stored ``SKILL.md`` of a locked skill, and the commit that a person agreed to."""
-    from skillhub.model.manifest import Manifest  # noqa: PLC0415 - few skills have an advisory
+@dataclass(frozen=True, slots=True)
+class LockedSkill:
+    """A locked skill, or one about to be locked, as advisories are matched against it.
 
-    stored = store.read(entry.original.tree)
-    with suppress(FormatError, errors.SecurityError):
-        yield Manifest.read(stored).version if stored is not None else None
-    yield record.rev if record is not None and record.tree == entry.tree else None
+    Attributes:
+        record: What a person agreed to, whatever the lock says.
+        root: The first root of its registry.
+        urls: Returns every URL of its source.
+        offered: Returns the releases of its name that its registry has; the lock may name another artifact.
+        listing: Its files; None for those in the store, which are read only if an advisory names digests.
+    """
 
+    name: str
+    entry: Locked
+    record: Record | None
+    root: Digest | None
+    store: Store
+    urls: Callable[[], tuple[str, ...]]
+    offered: Callable[[], Iterable[Release]]
+    listing: Listing | None = None
 
-def agreed_artifact(entry: Locked, record: Record | None) -> Digest | None:
-    """Return the artifact with the locked tree that a person agreed to, if known."""
-    return record.digest if record is not None and record.tree == entry.tree else None
+    def matches(self, known: AdvisoryIndex) -> tuple[Match, ...]:
+        """Return the matches with these advisories, worst first."""
+        own = self.entry.own_name(self.name)
+        return known.matches(AdvisorySubject(own, self._versions, self.root, self.urls, self._digests))
+
+    @property
+    def _agreed(self) -> Record | None:
+        return self.record if self.record is not None and self.record.tree == self.entry.tree else None
+
+    def _versions(self) -> tuple[str, ...]:
+        """Return the locked version and commit, the version in the stored ``SKILL.md``, and the agreed commit."""
+        from skillhub.model.manifest import Manifest  # noqa: PLC0415 - few skills have an advisory
+
+        found, stored = [self.entry.version, self.entry.rev], self.store.read(self.entry.original.tree)
+        with suppress(FormatError, errors.SecurityError):
+            found += [Manifest.read(stored).version] if stored is not None else []
+        found += [self._agreed.rev] if self._agreed else []
+        return tuple(dict.fromkeys(filter(None, found)))
+
+    def _digests(self) -> Mapping[str, str]:
+        entry = self.entry
+        names = digests_of(self.listing or self.store.listing(entry.tree) or Listing({}))
+        names |= {entry.original.tree: "its tree", entry.tree: "its tree"}
+        artifacts = [entry.digest, *(each.digest for each in self.offered() if each.tree == entry.original.tree)]
+        artifacts += [self._agreed.digest] if self._agreed else []
+        return names | dict.fromkeys(filter(None, artifacts), "its artifact")
 
 
 class Recalls:
@@ -367,14 +402,12 @@ class LoadCheck:
         """Return the advisory that refuses the skill, if any."""
         if not self._advisories:
             return None
-        root = self._roots.get(entry.source) if entry.named else None
-        listing = partial(self._store.listing, entry.tree)
-        agreed = partial(agreed_versions, self._store, entry, record)
-        urls = partial(self._urls, entry)
-        subject = AdvisorySubject.of(name, entry, Digest(root) if root else None, urls, listing, agreed)
-        offered = (each.skills.get(entry.own_name(name), ()) for each in self._recalls.indexes(name, entry))
-        subject = subject.with_artifacts(entry, agreed_artifact(entry, record), lambda: chain.from_iterable(offered))
-        return next((each for each in self._advisories.matches(subject) if each.is_refused), None)
+        named = self._roots.get(entry.source) if entry.named else None
+        root, own = Digest(named) if named else None, entry.own_name(name)
+        offered = (each.skills.get(own, ()) for each in self._recalls.indexes(name, entry))
+        releases, urls = partial(chain.from_iterable, offered), partial(self._urls, entry)
+        skill = LockedSkill(name, entry, record, root, self._store, urls, releases)
+        return next((each for each in skill.matches(self._advisories) if each.is_refused), None)
 
     def _urls(self, entry: Locked) -> tuple[str, ...]:
         if entry.named or entry.local:
