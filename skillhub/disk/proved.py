@@ -96,6 +96,8 @@ class ProvedFolders:
     entry that changed less than two seconds before, or that has a time of whole seconds, is hashed again. The index
     saves only the reading of files that stay in place: whatever is copied is hashed.
 
+    A check of a skill that passed is noted under its name, with the facts that decide its result.
+
     Args:
         path: The index file below ``<state>``; empty for none.
         believed: Whether to use the index and add to it; otherwise folders that differ are only removed from it.
@@ -137,7 +139,7 @@ class ProvedFolders:
         """
         with suppress(OSError):
             if self.look(folder, [""]):
-                return self.look(folder, [*names_in(folder), *([beside] if beside else [])])
+                return self.look(folder, [*paths_below(folder), *([beside] if beside else [])])
         return None
 
     def look(self, folder: str, names: Sequence[str]) -> Stamps | None:
@@ -160,17 +162,9 @@ class ProvedFolders:
         if self._is_kept and self._folders.pop(folder, None) is not None:
             self.is_changed = True
 
-    def is_same_decision(self, folder: str, facts: object) -> bool:
-        """Return whether the last decision kept for a folder has these facts, and its files did not change since."""
-        return self.holds(folder, _digest(facts))
-
-    def keep_decision(self, folder: str, facts: object, stamps: Stamps | None) -> None:
-        """Record the facts of a decision for a folder, if the files that it used still have these stamps."""
-        self.keep(folder, _digest(facts), stamps)
-
     def is_noted(self, name: str, facts: object) -> bool:
         """Return whether the note of this name has these facts."""
-        return name in self.noted and bool(self._notes[name] == _digest(facts))
+        return name in self.noted and bool(self._notes[name] == digest_of(facts))
 
     def forget_note(self, name: str) -> None:
         """Remove the note of a name."""
@@ -184,7 +178,7 @@ class ProvedFolders:
 
     def note(self, name: str, facts: object) -> None:
         """Record under a name that a check passed with these facts, which decide its result."""
-        if self._is_kept and self._notes.get(name) != (digest := _digest(facts)):
+        if self._is_kept and self._notes.get(name) != (digest := digest_of(facts)):
             self.is_changed = True
             self._notes[name] = digest
 
@@ -235,7 +229,7 @@ def _stamps_of(folder: str, names: Sequence[str]) -> Stamps:
     return Stamps(tuple(names), [stamp(lstat(folder + name)) for name in names])
 
 
-def names_in(folder: str) -> list[str]:
+def paths_below(folder: str) -> list[str]:
     """Return the folder and all entries below it, each as the text after the folder's path; follow no link."""
     found, waiting = [""], [""]
     while waiting:
@@ -261,7 +255,8 @@ def code_stamps() -> list[tuple[str, tuple[int, ...]]]:
     return sorted((row.path, _stamp(row.stat())) for row in found)
 
 
-def _digest(facts: object) -> str:
+def digest_of(facts: object) -> str:
+    """Return the SHA-256 of facts, by their ``repr``."""
     return sha256(repr(facts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -281,8 +276,8 @@ class IdleCommand:
     """
 
     def __init__(self, folder: str, words: Sequence[str], surroundings: object) -> None:
-        self._path = os.path.join(folder, f"idle-{_digest([*words])[:32]}.json")
-        self._surroundings = _digest(surroundings)
+        self._path = os.path.join(folder, f"idle-{digest_of([*words])[:32]}.json")
+        self._surroundings = digest_of(surroundings)
         self._started = time.time_ns()
         self._before: dict[str, tuple[int, ...] | None] = {}
 
@@ -295,7 +290,7 @@ class IdleCommand:
         with suppress(OSError, ValueError, TypeError, LookupError):
             if (block := _private(self._path) if _HAS_CHANGE_TIME else None) is not None:
                 self._before = _watched(block["paths"].split("\0"))
-                is_same = (block["surroundings"], block["stamps"]) == (self._surroundings, _digest(self._before))
+                is_same = (block["surroundings"], block["stamps"]) == (self._surroundings, digest_of(self._before))
                 if is_same and ProvedFolders(block["index"], believed=True).holds_all():
                     return [(stream, text) for stream, text in block["output"]]
         return None
@@ -327,7 +322,7 @@ class IdleCommand:
                 "surroundings": self._surroundings,
                 "index": index.path,
                 "paths": "\0".join(now),
-                "stamps": _digest(now) if is_settled else "",
+                "stamps": digest_of(now) if is_settled else "",
                 "output": output if is_settled else (),
             }
             files.write_atomic(self._path, json.dumps(block).encode("ascii"), mode=0o600, sync=False)

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from skillhub.command.ports import Ports
 from skillhub.command.state import State
-from skillhub.disk.proved import code_stamps, names_in
+from skillhub.disk.proved import code_stamps, digest_of, paths_below
 from skillhub.errors import BadSignature, Forbidden, KnownBad, NotFound, SignerChanged, SkillhubError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, parse_time, reinstall
@@ -516,14 +516,14 @@ def files_about(entries: Mapping[str, Locked], ports: Ports) -> list[str]:
         targets, hints = os.path.join(folder, "targets"), os.path.join(folder, HINTS)
         # The timestamps of a folder change as soon as a new file appears in it.
         found += [os.path.dirname(folder), *(each for each in (folder, hints) if os.path.lexists(each))]
-        found += [f"{targets}{each}" for each in (names_in(targets) if os.path.lexists(targets) else ())]
+        found += [f"{targets}{each}" for each in (paths_below(targets) if os.path.lexists(targets) else ())]
     return found
 
 
 class SharedFacts(NamedTuple):
     """The facts that decide about every skill: this version, trusted publishers, policies and sources."""
 
-    facts: Digest
+    facts: str
     sources: Mapping[str, Source]
 
     @classmethod
@@ -531,7 +531,7 @@ class SharedFacts(NamedTuple):
         """Return the facts that decide about every skill in this command."""
         sources, policies = ports.sources.all(), [*ports.policies.all]
         facts = code_stamps(), ports.publishers.all(), sources, policies, site_of(ports.environ)
-        return cls(Digest.of(repr(facts).encode("utf-8", "surrogateescape")), sources)
+        return cls(digest_of(facts), sources)
 
 
 def deciding_facts(name: str, shared: SharedFacts, state: State, ports: Ports) -> object:

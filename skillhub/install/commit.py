@@ -18,6 +18,7 @@ from skillhub.archive.limits import RESERVED
 from skillhub.command.ports import Options, Ports, chosen_agents
 from skillhub.command.state import State, read_state
 from skillhub.disk import files
+from skillhub.disk.proved import digest_of
 from skillhub.errors import FormatError, SecurityError, StateError, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import command
@@ -468,7 +469,7 @@ class Planner:
         facts = shared.facts, state.files_digest, agents, packages
         known = {name for name in names if name in store.proved.noted}
         state_folder = self.ports.project.home.state
-        if not (state.files_digest and store.proved.is_same_decision(state_folder, (facts, sorted(known)))):
+        if not (state.files_digest and store.proved.holds(state_folder, digest_of((facts, sorted(known))))):
             stamps = None
             with suppress(OSError):
                 paths = files_about({name: state.lock.skills[name] for name in known}, self.ports)
@@ -478,7 +479,7 @@ class Planner:
             for name in undecided:
                 store.proved.forget_note(name)  # until it is planned again: the facts cover exactly the noted names
             known -= undecided
-            store.proved.keep_decision(state_folder, (facts, sorted(known)), stamps if state.files_digest else None)
+            store.proved.keep(state_folder, digest_of((facts, sorted(known))), stamps if state.files_digest else None)
         if known and self.ports.advisories.known():
             known = {name for name in known if not advised(name, state.lock.skills[name], None, self.ports)}
         return {name for name in known if self._is_in_place(name)}

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from skillhub.disk.home import EDITS, marks_above
-from skillhub.disk.proved import names_in
+from skillhub.disk.proved import paths_below
 from skillhub.errors import StateError
 from skillhub.model.hosts import hosts, signs_of
 from skillhub.project.copies import UNFINISHED, folders_of
@@ -31,7 +31,7 @@ def deciding_paths(project: Project, user_home: str, environ: Mapping[str, str])
     yield from (*marks_above(os.path.realpath(os.curdir)), *marks_above(project.base))
     yield from policy_places(home).values()
     for folder in (home.config, home.state):
-        for name in names_in(folder) if os.path.lexists(folder) else ("",):
+        for name in paths_below(folder) if os.path.lexists(folder) else ("",):
             if name.lstrip(end).partition(end)[0] not in _OTHERS:
                 yield (path := f"{folder}{name}")
                 yield from (f"{path}{end}",) if os.path.isdir(path) or not name else ()
