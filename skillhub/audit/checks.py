@@ -71,7 +71,7 @@ class Case:
         """Return a finding about the skill, located at ``location`` or else at the skill's line of the lock."""
         finding = finding_of(rule, message, self.name, location or self.locations.skill(self.name))
         error = self.status.objection if rule in _RECALLED else None
-        return replace(finding, hint=self.status.remedy(error, self.ports.project).hint) if error else finding
+        return replace(finding, hint=self.status.remedy(error, self.ports.project)) if error else finding
 
 
 _RECALLED = frozenset({"withdrawn", "revoked", "name-not-owned"})

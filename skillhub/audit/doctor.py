@@ -188,8 +188,7 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
 
 def _restore_hint(ports: Ports) -> str:
     """Return the commands that restore missing copies: ``sync`` refuses while a locked skill is recalled."""
-    ways = [remedy.hint for remedy in remedies(ports.project, ports.seen).values()]
-    return "; then ".join([*ways, command(ports.project.scope, "sync")])
+    return "; then ".join((*remedies(ports.project, ports.seen).values(), command(ports.project.scope, "sync")))
 
 
 def _supply_hint(need: Need, ports: Ports) -> str:

@@ -234,7 +234,7 @@ def _warn_of(found: InstalledSkills, common: Common) -> None:
         from skillhub.project.last_seen import SeenRegistries
 
         project = found.project if scope == "project" else found.project.users(common.user_home)
-        return {name: each.hint for name, each in remedies(project, SeenRegistries(common.home)).items()}
+        return remedies(project, SeenRegistries(common.home))
 
     for skill in (*found.skills, *found.users):
         if skill.edited:
@@ -312,7 +312,7 @@ def _hints(found: Sequence[Verified], ports: Ports, common: Common) -> Iterator[
     from skillhub.audit.verify import BEYOND_SYNC, LACKED
     from skillhub.install.candidates import remedies
 
-    ways = [each.hint for each in remedies(ports.project, ports.seen).values()]  # sync refuses until then
+    ways = remedies(ports.project, ports.seen).values()  # sync refuses until then
     then = "then " if ways else ""
     yield from ways
     unagreed = not_agreed(ports.project)
@@ -374,7 +374,7 @@ def sync(common: Common, verify: Verify = False) -> int:
     except (Withdrawn, BadSignature, NameNotOwned) as error:
         from skillhub.install.candidates import remedies
 
-        if ways := [each.hint for each in remedies(ports.project, ports.seen).values()]:
+        if ways := remedies(ports.project, ports.seen).values():
             error.hint = f"{'; '.join(ways)}; until then {common.command('sync')} restores no skill"
         raise
     waiting = not_agreed(ports.project)

@@ -29,7 +29,7 @@ from skillhub.model.reference import Named, canonical
 from skillhub.model.tree import Tree
 from skillhub.model.version import range_of
 from skillhub.project.intent import Wanted
-from skillhub.project.last_seen import Remedy, SeenRegistries, install_command, recalled, remedy
+from skillhub.project.last_seen import SeenRegistries, install_command, recalled, remedy
 from skillhub.project.project import Project
 from skillhub.project.store import Listed, Staged, Store
 from skillhub.project.user_state import OwnKey
@@ -126,16 +126,16 @@ class ReleaseStatus:
             NameNotOwned: the registry has taken the name from its publisher.
         """
         if error := self.objection:
-            error.hint = self.remedy(error, project).hint
+            error.hint = self.remedy(error, project)
             raise error
 
-    def remedy(self, error: SecurityError, project: Project) -> Remedy:
+    def remedy(self, error: SecurityError, project: Project) -> str:
         """Return what the user can do about ``objection``."""
-        scope = project.scope
-        return remedy(error, self.name, self.entry, self.index, scope, lambda name: project.intent().range_of(name))
+        scope, intent = project.scope, project.intent
+        return remedy(error, self.name, self.entry, self.index, scope, lambda name: intent().range_of(name)).hint
 
 
-def remedies(project: Project, seen: SeenRegistries) -> dict[str, Remedy]:
+def remedies(project: Project, seen: SeenRegistries) -> dict[str, str]:
     """Return the locked skills that their registries have recalled, as far as this machine knows, and what helps."""
     lock, found = project.lock(), {}
     for name, entry in lock.skills.items():

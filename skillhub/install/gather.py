@@ -526,7 +526,7 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathere
         way = "skillhub.toml allows no other version"
         other = status.other(ports.policies.latest_allowed_date(ports.clock()))
         if other is None and (recall := status.objection):
-            way = status.remedy(recall, ports.project).hint
+            way = status.remedy(recall, ports.project)
         warnings.append(f"{message}; {way}")
         if other is not None:
             warnings.append(_outside_range(other, wanted, status, ports))

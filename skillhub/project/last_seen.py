@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache, partial
 from itertools import chain
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from skillhub import errors
 from skillhub.disk import files
@@ -219,26 +219,18 @@ def _recall(name: str, entry: Locked, release: Release, index: Index) -> errors.
 RangeOf = Callable[[str], str | None]  # the name of a skill -> its range in skillhub.toml, if there is one
 
 
-@dataclass(frozen=True, slots=True)
-class Remedy:
+class Remedy(NamedTuple):
     """What a user can do about a recalled skill.
 
     Attributes:
         command: The command to type.
-        effect: What it does, the rest of a sentence that begins with it.
-        note: Why no other command helps; empty if one installs another version.
-        removing: The command that removes the skill.
+        hint: The same in words, with the command that removes the skill.
+        note: Why no other command helps, the end of a sentence; empty if one installs another version.
     """
 
     command: str
-    effect: str
-    note: str
-    removing: str
-
-    @property
-    def hint(self) -> str:
-        """The commands that help, as a sentence."""
-        return f"{self.command} {self.effect}{self.note or f', {self.removing} removes it'}"
+    hint: str
+    note: str = ""
 
 
 def remedy(
@@ -246,19 +238,23 @@ def remedy(
 ) -> Remedy:
     """Return what the user can do about a locked release that ``recalled`` refuses, by the same documents."""
     remove, own = command(scope, "remove", name), entry.own_name(name)
+    removes = f"{remove} removes it"
     if isinstance(error, errors.NameNotOwned):
-        return Remedy(remove, "removes it", "; then the skill of the name's new owner may be installed", remove)
+        note = "; then the skill of the name's new owner may be installed"
+        return Remedy(remove, f"{removes}{note}", note)
     others = tuple(each for each in index.skills.get(own, ()) if each.digest != entry.digest)
     newest = _chosen(others, own, None)
     if newest is None:
-        return Remedy(remove, "removes it", "; its registry has no other version yet", remove)
+        note = "; its registry has no other version yet"
+        return Remedy(remove, f"{removes}{note}", note)
     wanted = None
     with suppress(FormatError, StateError):  # a malformed skillhub.toml is for the commands that change it
         wanted = range_of(name)
     if _chosen(others, own, wanted):
-        return Remedy(command(scope, "update", name), "installs another version", "", remove)
+        update = command(scope, "update", name)
+        return Remedy(update, f"{update} installs another version, {removes}")
     take = install_command(name, entry, f"^{newest.version}", scope)
-    return Remedy(take, f"installs {newest.version}, which skillhub.toml does not allow yet", "", remove)
+    return Remedy(take, f"{take} installs {newest.version}, which skillhub.toml does not allow yet, {removes}")
 
 
 def _chosen(releases: tuple[Release, ...], name: str, range_: str | None) -> Release | None:
