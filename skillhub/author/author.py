@@ -20,7 +20,7 @@ from skillhub.formats.text import NAME_RULE, as_command, is_name, quote
 from skillhub.install import pins
 from skillhub.model.finding import Finding, Issue
 from skillhub.model.manifest import Manifest, problems
-from skillhub.model.tree import SIGNATURE, SKILL_MD, ArchiveKind, File, Tree
+from skillhub.model.tree import SIGNATURE, SKILL_MD, ArchiveKind, File, Tree, kind_of
 from skillhub.project.user_state import OwnKey, Publishers
 from skillhub.scan import scan
 from skillhub.sources.local import files_of_project, named, read_local
@@ -334,6 +334,8 @@ def pack_skill(
         form = () if kind == "zip" else ("--format", kind)
         hint = f"without -o it is written outside: {as_command('skillhub', 'pack', path, *form)}"
         raise UsageError("the archive must be outside the skill", where=target, hint=hint)
+    if (other := kind_of(os.path.basename(target))) not in (None, kind):
+        raise UsageError(f"expected a name for a {kind} archive, found one for {other}", where=target)
     data = pack(tree, kind)
     write(os.path.abspath(target), data)
     return Packed(target, Digest.of(data), tree.digest, len(data), unpacked.warnings)

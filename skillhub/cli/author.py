@@ -29,6 +29,7 @@ from skillhub.errors import NotFound, PassphraseNeeded, SourceError, UsageError
 from skillhub.formats.text import amount, as_command, did_you_mean, quote, word
 from skillhub.model.finding import Issue, counted
 from skillhub.model.reference import holds_secret
+from skillhub.model.tree import kind_of
 from skillhub.net.fetch import OFFLINE
 from skillhub.net.settings import Settings
 from skillhub.project.keys import Key, Keys, read_key
@@ -98,7 +99,7 @@ def signed(common: Common, keys: str | None, use: Callable[[Signing], _T]) -> _T
 
 # ``new``, ``validate``, ``pack`` and ``sign``: for authors of skills.
 
-Format = Annotated[Literal["zip", "tar.gz"], Arg("--format", "The archive format.")]
+Format = Annotated[Literal["zip", "tar.gz"] | None, Arg("--format", "The format (default: as FILE says, else zip).")]
 
 
 def new(common: Common, name: Annotated[str, Arg("NAME", "The name of the skill and of its folder.")]) -> int:
@@ -173,7 +174,7 @@ def pack(
     common: Common,
     path: Annotated[str, Arg("PATH", "The skill's folder.")],
     output: Annotated[str | None, Arg("--output -o FILE", "The file, or a folder for it.")] = None,
-    form: Format = "zip",
+    form: Format = None,
 ) -> int:
     """Pack a skill into an archive: NAME-VERSION.zip here, the same bytes each time.
 
@@ -187,7 +188,8 @@ def pack(
         if not common.dry_run:
             write_output(place, data, common.open_project())
 
-    packed = pack_skill(path, output, form, common.time().now(), write)
+    kind = form or kind_of(os.path.basename(output or "")) or "zip"
+    packed = pack_skill(path, output, kind, common.time().now(), write)
     common.terminal.warn_each(packed.warnings)
     done = "would write " if common.dry_run else ""
     return common.done("pack", asdict(packed), f"{done}{packed.path}: {packed.size} bytes, {packed.digest}", "green")

@@ -32,7 +32,7 @@ from skillhub.model.lock import Lock, Locked, of_plugin
 from skillhub.model.reference import Git, GitHub, Local, McpConfigured, Named, Ref, Remote, canonical, parse_remote
 from skillhub.model.tree import SKILL_MD
 from skillhub.net.fetch import Who, by_agreement
-from skillhub.project.copies import portable
+from skillhub.project.copies import absolute, portable
 from skillhub.project.intent import Wanted, is_at_place, is_from, wanted_of
 from skillhub.project.store import Store
 from skillhub.sources.configured import Source
@@ -144,8 +144,13 @@ def _of_folder(
     full = os.path.expanduser(ref.path)
     if not os.path.isdir(full) or os.path.lexists(os.path.join(full, SKILL_MD)):
         return [_of_path(ref.path, state, ports)], ()
-    index = ports.open_place(ref).index()
-    chosen = choose_skills(ref.path, index, options.skills, every=options.every, pick=ports.pick)
+    index, base, top = ports.open_place(ref).index(), ports.project.base, os.path.realpath(full)
+    copies = {absolute(base, link) for record in state.records.skills.values() for link in record.links}
+    own = index.filtered(lambda each: os.path.join(top, each.path or "") not in copies)
+    if index.skills and not own.skills:
+        hint = f"{command(ports.project.scope, 'install')}, without a reference, installs the locked skills"
+        raise NotFound("there are only copies of locked skills here", where=ref.path, hint=hint)
+    chosen = choose_skills(ref.path, own, options.skills, every=options.every, pick=ports.pick)
     resolved = [
         replace(
             _of_path(os.path.join(ref.path, each.path) if each.path else ref.path, state, ports, each.plugin),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Annotated, ClassVar, Literal
 
@@ -125,6 +125,11 @@ class Index:
     skills: Mapping[str, tuple[Release, ...]]
     admissions: Mapping[str, Admission] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+    def filtered(self, is_kept: Callable[[Release], bool]) -> Index:
+        """Return the index without the releases for which ``is_kept`` is false."""
+        kept = {name: tuple(filter(is_kept, found)) for name, found in self.skills.items()}
+        return replace(self, skills={name: found for name, found in kept.items() if found})
 
     def owner(self, name: str) -> str | None:
         """Return the publisher that owns a name, or None."""

@@ -273,7 +273,7 @@ _OCI = (
 # The URI of a skill's folder: the server chooses all of it but the last segment, the name of the skill.
 _MCP = r"(?s)mcp\+([^#]*)(?:#(.*))?"
 _SKILL_URI = r"(?a)[A-Za-z][A-Za-z0-9+.-]*://(?:[A-Za-z0-9._~!$&'()*+,;=:@%-]+/)*([a-z0-9]+(?:-[a-z0-9]+)*)"
-_HOST_ALONE = r"(?a)(?![^/]*\.(?:zip|skill|t?gz|lock|toml)$)(?:[\w-]+\.)+\w{1,63}(?::\d{1,5})?(?:/[\w./@#~-]*)?"
+_HOST_ALONE = r"(?a)(?![^/]*\.(?:zip|skill|t?gz|lock|toml|md)$)(?:[\w-]+\.)+\w{1,63}(?::\d{1,5})?(?:/[\w./@#~-]*)?"
 _LOGIN_PART = r"(?s)\A([^:]*:).*@(?=(?:[\w-]+\.)+[A-Za-z]{2,63}(?:[:/]|\Z))"  # a password without a scheme before it
 _SERVER = r"(?a)mcp:([A-Za-z0-9_-]{1,64})"
 _GRAMMAR = "github:gh-fix-ci, gh-fix-ci@^1.2, owner/repo, https://host, ./folder or ./skill.zip"

@@ -104,7 +104,10 @@ def submit(
         with named(path):
             operators_key = _operators_key(tree, verdict, hub, own_publishers) if own_publishers else None
         message = f"expected a signature by {owner or 'a publisher that is admitted here'}, found another"
-        raise Refused(message, where=path, hint=_admission_hint(verdict, owner, hub, operators_key))
+        hint, own = _admission_hint(verdict, owner, hub, operators_key), hub.settings.publisher
+        if owner in (None, own) and os.path.exists(os.path.join(path, SIGNATURE)):
+            hint = f"for a signature by {own}, delete {SIGNATURE}; {hint}"
+        raise Refused(message, where=path, hint=hint)
     artifact = pack(verdict.tree, "zip", hub.settings.compress)
     digest = Digest.of(artifact)
     release = Release(

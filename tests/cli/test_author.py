@@ -77,6 +77,14 @@ def test_pack_is_reproducible(shell, kind):
     assert sorted(names) == ["SKILL.md", "a/b.txt", "b/a.txt", "run.sh"]
 
 
+def test_the_name_of_the_file_says_the_format_of_the_archive(shell):
+    shell.skill("project/mine")
+    assert shell.run("pack", "mine", "-o", "mine.tar.gz").status == 0
+    assert tarfile.is_tarfile(shell.project / "mine.tar.gz")
+    done = shell.run("pack", "mine", "--format", "tar.gz", "-o", "mine.zip", "--json")
+    assert (done.status, done.error["message"]) == (2, "expected a name for a tar.gz archive, found one for zip")
+
+
 def test_pack_creates_the_output_folder(shell):
     shell.skill("project/mine")
     done = shell.run("pack", "mine", "-o", "dist/", "--json")

@@ -325,3 +325,14 @@ def test_attack_a_path_with_a_blank_and_no_quotes_leads_to_no_repository_of_a_st
     assert done.status == 3
     assert "quote it: skillhub install './my skills/tool'" in done.err
     assert "github.com" not in done.err
+
+
+def test_the_copies_of_locked_skills_are_none_of_the_skills_in_a_folder(shell):
+    assert shell.run("install", "github:code-review", "--yes").status == 0
+    for place in (".", "./.agents"):
+        done = shell.run("install", place, "--json")
+        assert (done.status, done.error["message"]) == (3, "there are only copies of locked skills here")
+        assert done.error["hint"] == "skillhub install, without a reference, installs the locked skills"
+    shell.skill("project/skills/own")
+    assert shell.run("install", ".", "--all", "--yes", "--allow-unsigned").status == 0
+    assert sorted(shell.lock()["skills"]) == ["code-review", "own"]

@@ -342,6 +342,11 @@ def test_the_authors_own_key_signs_if_the_registry_admits_it(published):
     assert published.run("key", "new").status == 0
     done = published.publish("--key", "default", "--yes", "--json")
     assert (done.status, "registry delegate" in done.error["hint"]) == (6, True)
+    assert "skill.oms.sig" not in done.error["hint"]
+    assert published.run("sign", published.folder / "src/greeting").status == 0
+    done = published.publish("--yes", "--json")
+    assert done.error["hint"].startswith("for a signature by acme, delete skill.oms.sig; to admit your key")
+    (published.folder / "src/greeting/skill.oms.sig").unlink()
     key = published.run("key", "show", "--json").json
     assert published.run("registry", "delegate", published.registry, "acme", "--key", key["public_path"]).status == 0
     done = published.publish("--key", "default", "--yes", "--json")
