@@ -425,7 +425,7 @@ def fail(error: Exception, args: list[str], command_of: Callable[[list[str]], tu
     if not isinstance(error, SkillhubError):
         error = _usage_of_typer(error, args, command_of) or _of_machine(error) or _bug(error)
     if not error.hint and error.message.startswith(_UNREACHED):
-        error.hint = "check the address and the network; HTTPS_PROXY names a proxy"
+        error.hint = "check the address, the network and the settings of your proxy"
     asked = getattr(error, "asked", ())
     is_bare = isinstance(error, UsageError) and not error.hint
     name, flags = command_of(args) if asked or is_bare else ("", frozenset[str]())

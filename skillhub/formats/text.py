@@ -299,6 +299,8 @@ def hint_to_name(text: str) -> str:
     names = found[1].lower().replace("_", "-") if found else ""
     spelled = f"{names}@{found[2]}" if found and found[2] else names
     is_meant = spelled != text and all(map(is_name, names.split(":")))
+    if text.endswith(":") and is_name(text[:-1]):
+        return f"{as_command('skillhub', 'source', 'show', text[:-1])} lists what it has; put ./ before a path"
     meant = did_you_mean([as_word(spelled)] if is_meant else [])
     return f"{meant} a name is of {NAME_RULE}; put ./ before a path".lstrip()
 

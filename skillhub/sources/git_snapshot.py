@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from skillhub.archive.limits import unsafe
 from skillhub.errors import FormatError, NotFound, SourceError, UsageError, WrongBytes
-from skillhub.formats.text import is_object_id, quote, spell_time
+from skillhub.formats.text import as_command, is_object_id, quote, spell_time
 from skillhub.model.reference import is_rev
 from skillhub.model.tree import SKILL_MD
 from skillhub.sources.git_program import AT_ONCE, GitLimits, GoneError, object_id
@@ -241,8 +241,9 @@ def choose(commits: Mapping[str, str], rev: str | None, url: str) -> str:
         raise UsageError(f"{quote(rev)} is a branch and a tag, at different commits", where=url, hint=hint)
     if rev is None:
         raise NotFound("the repository has no commits on its default branch", where=url)
-    short = "name a commit by its full 40 digits" if _SHORT.fullmatch(rev) else None
-    raise NotFound(f"the repository has no branch and no tag {quote(rev)}", where=url, hint=short)
+    hint = f"{as_command('git', 'ls-remote', url)} lists them"
+    hint = "name a commit by its full 40 digits" if _SHORT.fullmatch(rev) else hint
+    raise NotFound(f"the repository has no branch and no tag {quote(rev)}", where=url, hint=hint)
 
 
 # Any git repository at one commit, through the program ``git``.

@@ -208,7 +208,8 @@ class Repository:
         url, _ = self._own
         folders = self._opened[self._own]
         if self._top and not folders.snapshot.nodes.within(self._top):
-            raise NotFound(f"there is no folder {quote(self._top)} here", where=url)
+            hint = "without the folder, install and show list the skills there"
+            raise NotFound(f"there is no folder {quote(self._top)} here", where=url, hint=hint)
         survey = Survey.of(folders.snapshot, self._top)
         warnings = list(survey.warnings)
         owners = survey.skill_folders(survey.here)

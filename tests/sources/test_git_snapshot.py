@@ -127,6 +127,13 @@ def test_hint_about_a_short_commit_asks_for_40_digits(repo, opened):
     assert "40" in (caught.value.hint or "")
 
 
+def test_the_hint_about_an_unknown_tag_lists_the_tags(repo, opened):
+    repo.commit(FILES)
+    with pytest.raises(NotFound) as caught:
+        opened(repo.url, "v2")
+    assert caught.value.hint == f"git ls-remote {repo.url} lists them"
+
+
 def test_empty_and_missing_repositories_are_not_found(repo, opened, tmp_path):
     for url in (repo.url, (tmp_path / "nothing").as_uri(), tmp_path.as_uri()):
         with pytest.raises(NotFound) as caught:
