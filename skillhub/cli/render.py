@@ -497,6 +497,7 @@ def _usage_of_typer(
         near = list(getattr(error, "possibilities", None) or ())
         meant = elsewhere or next(iter(near), found[3])
         if found[2].startswith("-"):  # dashes do not count as common letters
+            near += ["--version"] if program == "skillhub" else []
             like = spelled_like(found[2].lstrip("-"), [each.lstrip("-") for each in near])
             meant = next((each for each in near if each.lstrip("-") in like), None)
         if meant:

@@ -277,7 +277,7 @@ def gather(
     offered = [each.release for each in resolved if each.release]
     for word in options.skills:  # a reference to a single skill was resolved without these words: check them here
         if word not in gathered.found and word not in gathered.unchanged and not fitting(word, offered):
-            raise no_match(word, [*gathered.found], ", ".join(map(str, refs)))
+            raise no_match(word, [*gathered.found, *gathered.unchanged], ", ".join(map(str, refs)))
     return gathered
 
 

@@ -329,6 +329,9 @@ def test_attack_a_path_with_a_blank_and_no_quotes_leads_to_no_repository_of_a_st
 
 def test_the_copies_of_locked_skills_are_none_of_the_skills_in_a_folder(shell):
     assert shell.run("install", "github:code-review", "--yes").status == 0
+    assert (
+        shell.run("install", "github:code-review", "--skill", "x", "--json").error["hint"] == "there are: code-review"
+    )
     for place in (".", "./.agents"):
         done = shell.run("install", place, "--json")
         assert (done.status, done.error["message"]) == (3, "there are only copies of locked skills here")

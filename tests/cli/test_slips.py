@@ -21,6 +21,7 @@ def here(tmp_path_factory):
         ("uninstall code-review", "skillhub remove"),
         ("registry ad here ./skill", "skillhub registry add"),
         ("help instal", "skillhub install"),
+        ("--verison", "skillhub --version"),
         ("unpublish x", "skillhub registry yank"),
         ("source rm x", "skillhub source remove"),
         ("source ls", "skillhub source list"),
