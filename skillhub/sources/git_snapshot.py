@@ -240,7 +240,8 @@ def choose(commits: Mapping[str, str], rev: str | None, url: str) -> str:
         hint = "say which: " + ", ".join(f"@{ref}" for ref in commits)
         raise UsageError(f"{quote(rev)} is a branch and a tag, at different commits", where=url, hint=hint)
     if rev is None:
-        raise NotFound("the repository has no commits on its default branch", where=url)
+        hint = "another branch: @BRANCH behind it; the registry of a site: skillhub source add NAME URL"
+        raise NotFound("the repository has no commits on its default branch", where=url, hint=hint)
     hint = f"{as_command('git', 'ls-remote', url)} lists them"
     hint = "name a commit by its full 40 digits" if _SHORT.fullmatch(rev) else hint
     raise NotFound(f"the repository has no branch and no tag {quote(rev)}", where=url, hint=hint)

@@ -139,6 +139,7 @@ def test_empty_and_missing_repositories_are_not_found(repo, opened, tmp_path):
         with pytest.raises(NotFound) as caught:
             opened(url, None)
         assert caught.value.where == url
+        assert (url != repo.url) or (caught.value.hint or "").endswith("skillhub source add NAME URL")
 
 
 def test_tag_of_a_tree_is_refused(repo, opened):
