@@ -198,6 +198,17 @@ def throwaway() -> TemporaryDirectory[str]:
 # The project around a folder.
 
 
+def upwards(folder: str) -> Iterator[str]:
+    """Yield the folder and each of its parents, nearest first."""
+    folder = os.path.normpath(folder)
+    while True:
+        yield folder
+        above = os.path.dirname(folder)
+        if above == folder:
+            return
+        folder = above
+
+
 def has_lock_or_intent(folder: str) -> bool:
     """Return whether a folder has a lock or an intent, which makes it a project."""
     return any(os.path.lexists(os.path.join(folder, name)) for name in (LOCK, INTENT))

@@ -17,7 +17,7 @@ from itertools import islice
 from threading import Event
 from typing import Any, Final
 
-from skillhub.disk.home import LOCK
+from skillhub.disk.home import LOCK, upwards
 from skillhub.disk.proved import Stamp, stamp_of
 from skillhub.errors import Drifted, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
@@ -30,7 +30,7 @@ from skillhub.model.skill import Problem, Skill
 from skillhub.model.tree import Listing
 from skillhub.project.copies import NeedCheck, need_check
 from skillhub.runtime.catalog import STORED, Catalog, Root, Session, alike, folded, holding, unreadable_lock_reason
-from skillhub.runtime.discover import Search, Surroundings, discover, roots, upwards
+from skillhub.runtime.discover import Search, Surroundings, discover, roots
 from skillhub.runtime.folder import Agreed, Folder, all_files, has_tree
 from skillhub.runtime.locks import KnownLocks, Locks, NoLocks
 from skillhub.runtime.state import layers, reach_files, state_folder, store_answer, stored_answers, with_reach

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from skillhub.disk import files
+from skillhub.disk.home import upwards
 from skillhub.errors import FormatError, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
@@ -464,17 +465,6 @@ def _base_folders(place: AgentFolder, root: str, cwd: str) -> list[str]:
         if folder == root:
             return chain if place.at == "inner" else chain[::-1]
     return [root]  # a variable names a root outside of which the working folder lies
-
-
-def upwards(folder: str) -> Iterator[str]:
-    """Yield the folder and each of its parents, nearest first."""
-    folder = os.path.normpath(folder)
-    while True:
-        yield folder
-        above = os.path.dirname(folder)
-        if above == folder:
-            return
-        folder = above
 
 
 def _subfolder_names(folder: str) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from skillhub.disk.folders import one_look
-from skillhub.disk.home import LOCK, Home, project_folders, user_home
+from skillhub.disk.home import LOCK, Home, project_folders, upwards, user_home
 from skillhub.errors import SkillhubError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import as_command, typed_flags
@@ -22,7 +22,7 @@ from skillhub.project.last_seen import LoadCheck
 from skillhub.project.project import Project, state_key, workspace_around
 from skillhub.project.store import Store
 from skillhub.runtime.catalog import LockedNames, alike, folded, holding, is_beside
-from skillhub.runtime.discover import Surroundings, upwards
+from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.folder import Agreed
 
 # The locks for a host's skills have what a team agreed to; this machine's records what a person here agreed to and
