@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from skillhub.audit.verify import tracked_copies
 from skillhub.command.ports import Ports
-from skillhub.disk.home import INTENT, LOCK, Home, about_home
+from skillhub.disk.home import INTENT, LOCK, Home, about_home, first_there
 from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import amount, as_command, command
@@ -120,9 +120,7 @@ def _intent_and_policy(ports: Ports) -> Iterator[Check]:
 
 def _unwritable(home: Home) -> Iterator[Check]:
     for folder in (home.data, home.cache, home.state):
-        place = folder
-        while not os.path.lexists(place):
-            place = os.path.dirname(place)
+        place = first_there(folder)
         if not os.path.isdir(place) or not os.access(place, os.W_OK | os.X_OK):
             hint = "make it writable, or set SKILLHUB_HOME to a folder that is"
             yield Check("home", False, f"skillhub cannot write {folder}", hint)

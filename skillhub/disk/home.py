@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from skillhub.disk.files import disk_error, keeps_modes
@@ -168,9 +167,7 @@ def _refuse_others(folder: str) -> None:
 
 def _refuse_open_to_all(folder: str) -> None:
     """Refuse a folder that does not exist yet, where every new folder may be written by all users."""
-    above = folder
-    while not os.path.exists(above) and above != os.path.dirname(above):
-        above = os.path.dirname(above)
+    above = next(filter(os.path.exists, upwards(folder)), folder)
     with suppress(OSError):
         if os.stat(above).st_mode & stat.S_IWOTH and not keeps_modes(above):
             raise _open_to_others(folder, _OTHER_HOME)
@@ -209,6 +206,11 @@ def upwards(folder: str) -> Iterator[str]:
         folder = above
 
 
+def first_there(path: str) -> str:
+    """Return the nearest path at which something exists, from this one upwards; it may be no folder."""
+    return next(filter(os.path.lexists, upwards(path)), path)
+
+
 def has_lock_or_intent(folder: str) -> bool:
     """Return whether a folder has a lock or an intent, which makes it a project."""
     return any(os.path.lexists(os.path.join(folder, name)) for name in (LOCK, INTENT))
@@ -221,13 +223,8 @@ def is_project(folder: str) -> bool:
 
 def project_folder(start: str, is_project: Callable[[str], bool] = is_project) -> str:
     """Return the folder of the project that ``start`` lies in, whoever owns it; see ``Project.find``."""
-    folder = start = os.path.abspath(start)
-    while not is_project(folder):
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return start
-        folder = parent
-    return folder
+    start = os.path.abspath(start)
+    return next(filter(is_project, upwards(start)), start)
 
 
 def project_folders() -> Callable[[str], str]:
@@ -237,7 +234,7 @@ def project_folders() -> Callable[[str], str]:
 
 def marks_above(folder: str) -> Iterator[str]:
     """Yield this folder and those above it, and what may make one a project, a workspace or a repository."""
-    for each in (folder, *map(str, PurePath(folder).parents)):
+    for each in upwards(folder):
         yield from (each, *(os.path.join(each, name) for name in (".git", LOCK, INTENT)))
 
 

@@ -12,6 +12,7 @@ from skillhub.command.ports import LeftOut, Options, Ports, chosen_agents
 from skillhub.command.state import State
 from skillhub.disk import files
 from skillhub.disk.folders import TreeProblem, list_folder, listing_of
+from skillhub.disk.home import first_there
 from skillhub.edits import patch
 from skillhub.errors import StateError
 from skillhub.formats.digest import NO_FILES, Digest
@@ -180,7 +181,7 @@ class Linker:
         folder, _, name = link.rpartition("/")
         if folder not in self._folders:
             path = copies.path_of(self._project, link)
-            if not os.path.isdir(there := copies.first_there(path)):
+            if not os.path.isdir(there := first_there(os.path.dirname(path))):
                 raise copies.foreign_error(there, self._project)
             self._folders[folder] = path.removesuffix(name)
         return self._folders[folder] + name

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from skillhub.disk import files
 from skillhub.disk.files import OPEN_FOLDER
 from skillhub.disk.folders import TreeProblem, clone_tree, move_tree, remove_tree, write_tree
-from skillhub.disk.home import EDITS, LOCK
+from skillhub.disk.home import EDITS, LOCK, first_there
 from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.text import command
 from skillhub.model.hosts import Host, LinkKind, hosts, skill_folder
@@ -203,7 +203,7 @@ def refuse_read_only(project: Project, paths: Iterable[str]) -> None:
         StateError: the folder of a place, or the one to build its tree in, cannot be written.
     """
     by_folder = {os.path.dirname(path): path for path in paths}.values()  # one for all places of a folder
-    tops = {first_there(each) for path in by_folder for each in (path, os.path.join(_beside(project, path), _STAGED))}
+    tops = {first_there(each) for path in by_folder for each in (os.path.dirname(path), _beside(project, path))}
     for folder in sorted(tops):
         if not os.access(folder, os.W_OK):
             is_mounted_so = hasattr(os, "statvfs") and os.statvfs(folder).f_flag & os.ST_RDONLY
@@ -300,14 +300,6 @@ def _rows(folder: str, at: int | None) -> Iterator[os.DirEntry[str]]:
     finally:
         if handle is not None:
             os.close(handle)
-
-
-def first_there(path: str) -> str:
-    """Return the nearest path above ``path`` that exists; it may be no folder."""
-    path = os.path.dirname(path)
-    while not os.path.lexists(path) and path != os.path.dirname(path):
-        path = os.path.dirname(path)
-    return path
 
 
 def foreign_error(path: str, project: Project) -> StateError:
