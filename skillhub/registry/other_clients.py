@@ -208,16 +208,18 @@ def plugin_objects(release: Release, tree: Tree) -> tuple[Objects, str]:
 
 def package_files(release: Release, tree: Tree) -> Tree:
     """Return the files of the same plugin as an npm package."""
-    facts = {"name": release.name, "version": release.version, "description": release.description}
-    manifests = {"package.json": File(json_bytes(facts)), "plugin.json": File(_manifest(release))}
+    manifests = {"package.json": File(json_bytes(_facts(release))), "plugin.json": File(_manifest(release))}
     skill_files = {f"skills/{release.name}/{path}": file for path, file in tree.items()}
     return Tree({f"package/{path}": file for path, file in {**manifests, **skill_files}.items()})
 
 
 def _manifest(release: Release) -> bytes:
-    facts = {"name": release.name, "version": release.version, "description": release.description}
     extension = {"io.github.skillhub": {"tree": release.tree}}
-    return json_bytes({"$schema": _PLUGIN_SCHEMA, **facts, **_author(release), "extensions": extension})
+    return json_bytes({"$schema": _PLUGIN_SCHEMA, **_facts(release), **_author(release), "extensions": extension})
+
+
+def _facts(release: Release | ClientDocument) -> dict[str, Any]:
+    return {"name": release.name, "version": release.version, "description": release.description}
 
 
 def _author(release: Release | ClientDocument) -> dict[str, Any]:
@@ -250,8 +252,7 @@ def packument(tarballs: Mapping[Release, bytes], url: str | None) -> dict[str, A
         place = f"{url}/{NPM}/{path}" if url else path
         integrity = "sha512-" + b64encode(sha512(data).digest()).decode()
         shasum = sha1(data, usedforsecurity=False).hexdigest()
-        row: dict[str, Any] = {"name": release.name, "version": release.version, "description": release.description}
-        row |= {"dist": {"tarball": place, "integrity": integrity, "shasum": shasum}}
+        row = {**_facts(release), "dist": {"tarball": place, "integrity": integrity, "shasum": shasum}}
         rows[release.version] = row | ({"deprecated": release.taken_back} if release.taken_back else {})
     times = {release.version: release.published for release in tarballs}
     facts = {"name": latest.name, "description": latest.description, "versions": rows, "time": times}
@@ -283,10 +284,6 @@ def lists(documents: Sequence[ClientDocument], name: str, url: str | None) -> It
     for path, rows in sorted(buckets.items()):
         yield path, json.dumps({"skills": rows}, separators=(",", ":")).encode()
     yield ".nojekyll", b""  # makes GitHub Pages serve names that begin with a dot
-
-
-def _facts(document: ClientDocument) -> dict[str, Any]:
-    return {"name": document.name, "version": document.version, "description": document.description}
 
 
 def found_by_search(documents: Iterable[ClientDocument], url: str | None) -> dict[str, Any]:
