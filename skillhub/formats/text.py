@@ -163,6 +163,14 @@ def line_of_marker(data: bytes) -> int | None:
     return data.count(b"\n", 0, marker.start()) + 1 if marker else None
 
 
+def numbered(matches: Iterable[re.Match[str]], line: int = 1) -> Iterator[tuple[re.Match[str], int]]:
+    """Yield each match with the number of its line, if the text begins in ``line``."""
+    counted_to = 0
+    for match in matches:
+        line, counted_to = line + match.string.count("\n", counted_to, match.start()), match.start()
+        yield match, line
+
+
 class _Deferred:
     def __init__(self, pattern: str | bytes, flags: int) -> None:
         self.pattern = pattern

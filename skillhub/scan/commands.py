@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import compress, dropwhile, pairwise
 from typing import Final
 
-from skillhub.formats.text import deferred, words
+from skillhub.formats.text import deferred, numbered, words
 from skillhub.model.finding import Sighting, rules
 from skillhub.scan.pattern import (
     ANYBODYS,
@@ -349,19 +349,16 @@ def _commands_in(passage: Passage) -> Iterator[Passage]:
     """Yield the commands that a program runs, each as a script."""
     is_read = passage.language != "shell" and ("curl" in passage.text or "wget" in passage.text)
     text = _PUT_IN.sub("$x", passage.text) if is_read and _CALLED.search(passage.text) else ""
-    line, counted_to = passage.line, 0
-    for match in _CALLED.finditer(text):
-        line, counted_to = line + text.count("\n", counted_to, match.start()), match.start()
+    for match, line in numbered(_CALLED.finditer(text), passage.line):
         command = (match[2] or match[3] or match[4] or "").replace('\\"', '"')
         yield replace(passage, language="shell", text=command, line=line)
 
 
 def _run(passage: Passage) -> Iterator[tuple[str, int]]:
     """Yield the commands by which a program of Windows runs the code at an address."""
-    text, line, counted_to = passage.text.lower(), passage.line, 0
-    for match in _SCRIPTLET.finditer(text) if "mshta" in text or "regsvr32" in text else ():
-        line, counted_to = line + text.count("\n", counted_to, match.start()), match.start()
-        yield "SH113", line
+    text = passage.text.lower()
+    if "mshta" in text or "regsvr32" in text:
+        yield from (("SH113", line) for _, line in numbered(_SCRIPTLET.finditer(text), passage.line))
 
 
 def _rows(scripts: Sequence[Passage]) -> Iterator[tuple[str, int, bool]]:

@@ -16,7 +16,7 @@ from itertools import pairwise
 from sys import maxsize
 from typing import Final
 
-from skillhub.formats.text import deferred, words
+from skillhub.formats.text import deferred, numbered, words
 from skillhub.model.finding import Sighting
 from skillhub.scan.pattern import ANYBODYS, FORGES, OTHERS_ACT, OWN_NETWORK, URL, AddressKind, is_installer, kind_of
 from skillhub.scan.skill_files import PHRASES, Sign, Signs, SkillFiles, SourceFile, displayed
@@ -285,10 +285,8 @@ class _Link:
 def _links(signs: Signs) -> Iterator[_Link]:
     """Yield the addresses in a document, except the installers of well-known projects."""
     for number, (passage, text) in enumerate(zip(signs.passages, signs.texts, strict=True)):
-        line, counted_to = passage.line, 0
-        for match in URL.finditer(text):
+        for match, line in numbered(URL.finditer(text), passage.line):
             host, path = match[1], match[2].rstrip(".,;:!")
-            line, counted_to = line + text.count("\n", counted_to, match.start()), match.start()
             if not is_installer(f"https://{host}{path}"):
                 yield _Link(number, line, kind_of(host, path), kind_of("a.com", path) == "program")
 

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 from unicodedata import is_normalized, normalize
 
-from skillhub.formats.text import deferred, packaged
+from skillhub.formats.text import deferred, numbered, packaged
 from skillhub.model.finding import NO_PARSER, Sighting
 from skillhub.model.tree import SKILL_MD
 from skillhub.scan.code.decoded import Decoded, decoded, may_be_encoded
@@ -169,10 +169,7 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
             if passage.kind == "code":
                 reader.read(passage.language, passage.text, file.path, passage.line - 1)
             else:
-                line, counted = passage.line - 1, 0
-                for match in _INLINE.finditer(passage.text):
-                    line += passage.text.count("\n", counted, match.start())
-                    counted = match.start()
+                for match, line in numbered(_INLINE.finditer(passage.text), passage.line - 1):
                     reader.read("shell", match[1], file.path, line)
     yield from reader.unread()
     yield from reader.flow.findings()

@@ -13,6 +13,7 @@ import textwrap
 from collections.abc import Iterator, Set
 from typing import Final
 
+from skillhub.formats.text import numbered
 from skillhub.scan.code.trees import Effort
 
 # Lines that belong to the block above them, although they are not indented; the last ones do nothing alone.
@@ -118,12 +119,8 @@ class Pieces:
 
 def _within_strings(text: str) -> frozenset[int]:
     """Return the numbers of the lines that begin within a string."""
-    within, line, counted = list[int](), 1, 0
-    for match in _STRING.finditer(text):
-        if match[1]:
-            line, counted = line + text.count("\n", counted, match.start()), match.start()
-            within += range(line + 1, line + 1 + match[0].count("\n"))
-    return frozenset(within)
+    strings = numbered(match for match in _STRING.finditer(text) if match[1])
+    return frozenset(each for match, line in strings for each in range(line + 1, line + 1 + match[0].count("\n")))
 
 
 def _blocks(lines: list[str], first: int, within: Set[int]) -> Iterator[tuple[list[str], int]]:

@@ -10,6 +10,8 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
+from skillhub.formats.text import numbered
+
 # A string of JSON; one without an end reaches to the end of its line.
 _STRING: Final = re.compile(r'"(?>(?:[^"\\\n]++|\\.?)*)(?:"|$)', re.MULTILINE)
 # Strings of a file that are read one by one; the others are read as one script.
@@ -34,9 +36,8 @@ _RECIPE: Final = re.compile(r"^\t[@+-]*", re.MULTILINE)
 
 def _json(text: str) -> Iterator[tuple[str, int]]:
     strings = (match for match in _STRING.finditer(text) if " " in match[0])
-    line, offset = 1, 0
-    for match in islice(strings, _STRINGS_MAX):
-        line, offset = line + text.count("\n", offset, match.start()), match.start()
+    line = 1
+    for match, line in numbered(islice(strings, _STRINGS_MAX)):
         yield _unquoted(match), line
     yield "\n".join(map(_unquoted, strings)), line
 
