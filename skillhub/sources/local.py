@@ -12,7 +12,7 @@ from skillhub.archive.limits import Entry, Limits
 from skillhub.archive.unpack import gather, unpack
 from skillhub.disk import files
 from skillhub.disk.folders import FileBits, walk
-from skillhub.disk.home import EDITS, INTENT, LOCK
+from skillhub.disk.home import EDITS, INTENT, LOCK, has_lock_or_intent
 from skillhub.errors import FormatError, NotFound, SecurityError, UnsafeArchive
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, as_word, did_you_mean, quote, spelled_like
@@ -77,7 +77,7 @@ def files_of_project(path: str) -> tuple[str, ...]:
     that its author installs, packs, signs or publishes.
     """
     full = os.path.expanduser(path)
-    if not any(os.path.lexists(os.path.join(full, name)) for name in (LOCK, INTENT)):
+    if not has_lock_or_intent(full):
         return ()
     folders = {host.project_dir or "" for host in hosts().values()}
     # A skill can have a folder such as `skills` of its own, but a hidden one is an agent's.
