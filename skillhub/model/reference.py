@@ -86,7 +86,7 @@ def check_port(url: str) -> None:
     Raises:
         UsageError: the port is 0, over 65535, or no number of ASCII digits.
     """
-    place = re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0].rpartition("@")[2]
+    place = authority(url).rpartition("@")[2]
     port = re.fullmatch(r"(?:\[[^\]]*\]|[^:\[]*):([^:\]]+)", place)
     if port and not (port[1].isascii() and port[1].isdigit() and 0 < int(port[1][:6]) < 65536):
         raise UsageError(f"expected a port from 1 to 65535, found {quote(port[1][:80])} in a URL")
