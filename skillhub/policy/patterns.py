@@ -46,7 +46,7 @@ _ALL = frozenset({"all", "alltools", "any", "anytool", "builtin", "builtins", "d
 _PARTS = deferred(r"[/:.]")
 # The text before the name of a program in a command: words of the shell, variables, redirections.
 _LEADS = deferred(
-    r"(?:then|do|else|elif|if|while|until|!|time|coproc|--)\s+|\w+\+?=(?:\"[^\"]*\"|'[^']*'|[^\s\"']*)+\s+", re.ASCII
+    r"(?:then|do|else|elif|if|while|until|!|time|coproc|--)\s+|\w+\+?=(?:\"[^\"]*\"|'[^']*'|[^\s\"'])*\s+", re.ASCII
 )
 _REDIRECTED = deferred(r"[0-9]*(?:>>?|<)[&|]?\s*[^\s;&|()]+")
 _VARIABLE_PROGRAM = deferred(r"(?:^|[;&|`\n({])\s*[^\s;&|]*\$")

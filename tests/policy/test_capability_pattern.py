@@ -10,6 +10,7 @@ from skillhub.model.manifest import Manifest
 from skillhub.model.tree import File
 from skillhub.policy.patterns import BARE_KINDS, NAMED_KINDS, Pattern, globs_overlap
 from skillhub.scan.capability import capabilities
+from tests.support.effort import at_most
 
 # Patterns that a policy denies, each with spellings that grant the denied tool or more.
 GRANTS = {
@@ -152,6 +153,12 @@ def test_denial_of_bash_leaves_tools_that_run_no_command(tool):
 @pytest.mark.parametrize("command", WRAPPED.strip().replace("\n", "|").split("|"))
 def test_attack_a_denied_command_behind_another_command_is_denied(command):
     assert Pattern.parse("tools:Bash(curl:*)").denies(f"tools:Bash({command})")
+
+
+def test_attack_a_long_value_of_a_variable_does_not_stop_the_policy():
+    for value in ("b" * 900, "='b'" * 200):
+        with at_most(3):
+            assert not Pattern.parse("tools:Bash(curl:*)").denies(f"tools:Bash(A={value})")
 
 
 @pytest.mark.parametrize("command", HARMLESS.strip().split("|"))
