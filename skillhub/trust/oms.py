@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, cast
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from skillhub.errors import BadSignature, FormatError, UsageError
 from skillhub.formats.digest import Digest, is_hex
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import is_inner_path, quote
+from skillhub.formats.text import is_inner_path, is_path, quote
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
 from skillhub.trust.keys import PAYLOAD_TYPE, PrivateKey, PublicKey, pae
 
@@ -236,8 +236,7 @@ class Statement:
     @classmethod
     def of(cls, tree: Tree) -> Statement:
         """Return the statement about every file of ``tree`` that a signature can cover, sorted by path."""
-        ignored = _folders(IGNORED)
-        return cls({path: sha for path, sha in _covered(tree).items() if not _under(path, ignored)}, IGNORED)
+        return cls({path: sha for path, sha in _covered(tree).items() if not _under(path, {*IGNORED})}, IGNORED)
 
     @classmethod
     def parse(cls, payload: bytes) -> Statement:
@@ -256,7 +255,7 @@ class Statement:
         predicate = fields(statement["predicate"], "predicate", ("resources", "serialization"))
         ignored = _serialization(predicate["serialization"])
         files = _resources(predicate["resources"])
-        uncovered = _folders((*IGNORED, *ignored))
+        uncovered = {*IGNORED, *ignored}
         for path in files:
             if _under(path, uncovered):
                 message = "a file that is both covered and ignored by the signature"
@@ -296,7 +295,7 @@ class Statement:
         covered = _covered(tree)
         if covered == self.files:
             return tree
-        ignored = _folders(self.ignored)
+        ignored = {*self.ignored}
         dropped = [path for path in covered if _under(path, ignored)]
         for path in dropped:
             del covered[path]
@@ -323,7 +322,7 @@ def _serialization(value: object) -> tuple[str, ...]:
         found = shown(options["allow_symlinks"])
         raise BadSignature("field-type", f"expected true or false as allow_symlinks, found {found}")
     ignored = tuple(_path(item, "ignore-path") for item in items(options.get("ignore_paths", []), "ignore_paths"))
-    if _under(SKILL_MD, _folders(ignored)):
+    if SKILL_MD in ignored:
         raise BadSignature("ignores-skill-md", f"expected {SKILL_MD} to be covered, found it ignored")
     return ignored
 
@@ -362,7 +361,7 @@ def _check_subject(value: object, expected: str) -> None:
 
 def _path(value: object, reason: str) -> str:
     """Return ``value`` if it is the canonical path of a file in the folder; ``.``, the folder itself, is refused."""
-    if not isinstance(value, str) or "\0" in value or not is_inner_path(value):
+    if not isinstance(value, str) or not is_path(value) or not is_inner_path(value):
         raise BadSignature(reason, f"expected a path inside the skill, found {shown(value)}")
     return value
 
@@ -371,12 +370,9 @@ def _covered(tree: Tree) -> dict[str, str]:
     return {path: file.sha256 for path, file in tree.listing.items() if path != SIGNATURE}
 
 
-def _folders(paths: Iterable[str]) -> tuple[str, ...]:
-    return tuple(path + "/" for path in paths)
-
-
-def _under(path: str, folders: tuple[str, ...]) -> bool:
-    return (path + "/").startswith(folders)
+def _under(path: str, ignored: Collection[str]) -> bool:
+    """Return whether a path is ignored, or lies in an ignored folder; a look at each of them would be quadratic."""
+    return any(path[:end] in ignored for end, char in enumerate(f"{path}/") if char == "/")
 
 
 # ``skill.oms.sig``: the signature at the root of a skill, in the format of OpenSSF Model Signing v1.0.

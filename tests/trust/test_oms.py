@@ -12,7 +12,7 @@ from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.trust import oms, x509
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.oms import Bundle
-from tests.support.effort import calls, steps
+from tests.support.effort import at_most, calls, steps
 
 
 def with_signature(tree, data):
@@ -101,6 +101,14 @@ def test_only_ignored_paths_are_dropped():
         with pytest.raises(BadSignature) as caught:
             oms.read(signed(bundle(made), Tree({**TREE, path: File(b"")})))
         assert (caught.value.reason, caught.value.where) == ("extra-file", f"'{path}'")
+
+
+def test_attack_a_signature_with_very_many_ignored_paths_is_read_in_linear_time():
+    tree = Tree({**TREE, **{f"file{number}": File(b"") for number in range(5000)}})
+    made = statement(tree)
+    made["predicate"]["serialization"]["ignore_paths"] = [f"z{number}" for number in range(150_000)]
+    with at_most(3):
+        assert len(oms.read(signed(bundle(made), tree)).tree) == len(tree) + 1
 
 
 def test_statement_without_ignored_paths_drops_no_file():
