@@ -116,13 +116,15 @@ _LINKS: Final = frozenset({b"1", b"2"})
 _ABOUT_THE_NEXT: Final = frozenset({PAX, GLOBAL, LONG_NAME, LONG_LINK})
 
 # name, mode, uid, gid, size, mtime, checksum, type, link, magic and version, owner, group, device, prefix
-_FORM: Final = Struct("100s8s16x12s12x8sc100x8s80x155s12x")
+_FORM: Final = Struct("100s8s8s8s12s12s8sc100x8s64x8s8s155s12x")
 _POSIX: Final = b"ustar\0"
 _GNU: Final = b"ustar  \0"
 _V7: Final = bytes(8)
 _BINARY: Final = 0x80
 _BINARY_BYTES: Final = 4  # no file of a skill is so large that its size needs more
 _OCTAL: Final = re.compile(rb" *([0-7]+)[ \0]*")
+# The forms of a number that is ignored; at another one some readers stop, and so do not see the entries after it.
+_IGNORED: Final = re.compile(rb" *[0-7]* *(?:\0.*)?|[\x80\xff].*", re.DOTALL)
 
 
 class _Header(NamedTuple):
@@ -146,7 +148,10 @@ def read_tar(data: bytes, limits: Limits) -> Iterator[Entry]:
     while (header := _next_header(stream)) is not None:
         if header.type in _ABOUT_THE_NEXT:
             pending.expect(header.type, header.size)
-            pending.take(header.type, _body(stream, header.size))
+            block = _body(stream, header.size + -header.size % _BLOCK)
+            if block[header.size :].strip(b"\0"):  # which some readers take for more of the name, or for more records
+                raise unsafe("tar-header", "expected zeros after the text of a header, found other bytes")
+            pending.take(header.type, block[: header.size])
             continue
         count, total = count + 1, total + header.size
         path = _path(header, pending)
@@ -176,9 +181,11 @@ def _next_header(stream: Gunzipped) -> _Header | None:
         raise unsafe("gzip", "expected a tar inside the gzip, found gzip again")
     if len(block) < _BLOCK:
         raise unsafe("tar-header", "the tar is cut short: it has no end marker")
-    name, mode, size, checksum, kind, magic, prefix = _FORM.unpack(block)
+    name, mode, user, group, size, time, checksum, kind, magic, major, minor, prefix = _FORM.unpack(block)
     if _number(checksum, "tar-checksum") != sum(block) - sum(checksum) + 8 * ord(" "):
         raise unsafe("tar-checksum", "a header has a wrong checksum")
+    if not all(map(_IGNORED.fullmatch, (user, group, time, major, minor))):
+        raise unsafe("tar-header", "expected numbers as owner, time and device in a header")
     name, prefix = _text(name), _text(prefix)
     if kind == _OLD_FILE and magic != _V7:
         kind = _FILE
