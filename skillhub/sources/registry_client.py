@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from tuf.api import exceptions
-from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
+from tuf.api.metadata import TargetFile, Targets  # type: ignore[attr-defined]
 from tuf.api.serialization import DeserializationError
 from tuf.ngclient import FetcherInterface, Updater, UpdaterConfig  # type: ignore[attr-defined]
 
@@ -462,6 +462,11 @@ class _Client(Updater):
         if time is not None:
             # ``Updater`` has no argument for this; it checks the expiry of every role by this one attribute.
             self._trusted_set.reference_time = time.now()
+
+    def _load_targets(self, role: str, parent_role: str) -> Targets:
+        if not isinstance(role, str):  # python-tuf accepts any value as the name of a role
+            raise exceptions.RepositoryError("expected text as the name of a role")
+        return super()._load_targets(role, parent_role)
 
     def of_role(self, role: str, path: str) -> TargetFile | None:
         """Return the entry of a target in a role that targets delegates to; ignore the delegations of this role."""

@@ -374,3 +374,13 @@ def test_attack_no_signed_document_fills_the_memory(hub, tmp_path):
     hub.revise({"index.json": bytes((32 << 20) + 1)})
     with pytest.raises(WrongBytes, match="at most 33554432 bytes"):
         hub.open(tmp_path / "m").listing()
+
+
+def test_attack_a_role_whose_name_is_no_text_is_refused(hub, tmp_path):
+    state, keys = hub.dir.metadata(), hub.dir.keys()
+    targets = state.read(roles.TARGETS)
+    targets.delegations.roles[roles.NAMESPACES].name = 7
+    hub.dir.publish(state.changed({roles.TARGETS: targets}, keys.of, Dates(now())).files())
+    hub.pull()
+    with pytest.raises(BadMetadata, match="name of a role"):
+        hub.open(tmp_path / "m").release_index(["hello"])
