@@ -40,7 +40,6 @@ LAZY = {
     "skillhub/__init__.py",
     "skillhub/edits/patch.py",
     "skillhub/install/gather.py",
-    "skillhub/install/obtain.py",
     "skillhub/project/copies.py",
     "skillhub/install/candidates.py",
     "skillhub/install/pins.py",

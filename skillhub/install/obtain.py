@@ -52,6 +52,7 @@ from skillhub.net.fetch import Who, by_agreement
 from skillhub.project.copies import portable
 from skillhub.scan import ScannedSkill, capabilities_and_findings
 from skillhub.sources.configured import Source
+from skillhub.sources.local import files_of_project, hint_to_sign_again, named, read_local
 from skillhub.trust.publishers import judge, publisher_of
 from skillhub.trust.registry_rules import agrees
 
@@ -274,8 +275,6 @@ def by_path(
         SecurityError: an unsafe archive or folder, or a broken signature.
         FormatError: the archive or the manifest is malformed.
     """
-    from skillhub.sources.local import files_of_project, hint_to_sign_again, named, read_local  # noqa: PLC0415 - for local skills alone
-
     full = os.path.join(base, os.path.expanduser(path))
     locked_path = portable(full, ports.project.base)
 
