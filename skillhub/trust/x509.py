@@ -279,7 +279,9 @@ def load(pem: bytes) -> tuple[Certificate, ...]:
         BadSignature: no chain may contain one of the certificates (see ``parse``).
     """
     try:
-        certificates = x509.load_pem_x509_certificates(pem)
+        with catch_warnings():
+            simplefilter("ignore", UserWarning)  # ``parse`` refuses what they are about
+            certificates = x509.load_pem_x509_certificates(pem)
     except MALFORMED as error:
         raise FormatError("expected certificates in PEM") from error
     return tuple(parse(certificate.public_bytes(Encoding.DER)) for certificate in certificates)
