@@ -171,11 +171,8 @@ class Script:
         self._stack = [(root, out, 0, "")]
         while self._stack:
             node, into, feed, function = self._stack.pop()
-            handler = getattr(self, f"_on_{node.type}", None)
-            if handler:
-                handler(node, into, feed, function)
-            else:
-                self._visit_children(node, into, feed, function)
+            visit = getattr(self, f"_on_{node.type}", self._visit_children)
+            visit(node, into, feed, function)
 
     def _visit_children(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401 - of tree-sitter
         self._stack.extend((child, into, feed, function) for child in reversed(node.named_children))
@@ -222,8 +219,7 @@ class Script:
         self._flow.text(bare.lstrip("@"), into, self._place(node))
         self._visit_children(node, into, feed, function)
 
-    def _on_string(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401
-        self._on_concatenation(node, into, feed, function)
+    _on_string = _on_concatenation
 
     def _on_for_statement(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401
         value = self._flow.new()
@@ -302,9 +298,6 @@ class Script:
         self._flow.text(self._expand(path), target, place)
         self._flow.join(self._name(used[1]) if used else 0, target)
         self._flow.sink("write", target, place)
-
-    def _on_process_substitution(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401
-        self._visit_children(node, into, feed, function)
 
     def _on_command(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401
         words = [
