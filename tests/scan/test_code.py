@@ -550,6 +550,7 @@ def test_programs_without_execution_or_sending_of_secrets_are_accepted():
             "@app.get('/x')\ndef a():\n    return requests.get('https://c.invalid').text\n@dataclass\nclass B: pass",
             "spec.loader.exec_module(mod)\nopen('a.py', 'w').write('x = 1')\nimport a",
             "import subprocess\nk = '/root/.ssh/id_rsa'\nsubprocess.run(['scp', '-i', k, 'a.txt', 'u@h.invalid:'])\nsubprocess.run(['ssh-keygen', '-f', k])",
+            "import subprocess, requests\nos.system('ls')\nsubprocess.run(['grep', '-e', requests.get('https://c.invalid').text, 'a.txt'])",
             "import subprocess\nsubprocess.run(['rsync', '-e', 'ssh -i ~/.ssh/id_rsa', 'a', 'u@h.invalid:'])",
             "vars(args)['name']\nobj.__dict__['run'](requests.get('https://c.invalid').text)",
             "name = '\uff25 \u2026'\nimport requests\nprint(eval('1'))\nprint(requests.get('https://c.invalid').json())",
@@ -595,7 +596,10 @@ def test_ordinary_shell_commands_are_accepted():
         ("a.py", "import shutil\nfrom pathlib import Path\nshutil.rmtree(Path.home())"),
         ("a.py", "import os, shutil\nhome = os.path.expanduser('~')\nshutil.rmtree(home, True)"),
         ("a.js", "const fs = require('fs');\nfs.rmSync(require('os').homedir(), { recursive: true });"),
-        ("a.py", "import os\nfor d, _, fs in os.walk('/'):\n    for f in fs:\n        os.remove(os.path.join(d, f))"),
+        (
+            "a.py",
+            "import os\nfor d, _, fs in os.walk('/'):\n    for f in fs:  # $\n        os.remove(os.path.join(d, f))",
+        ),
     ],
 )
 def test_attack_a_deletion_of_the_home_folder_is_found(path, text):

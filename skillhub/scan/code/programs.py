@@ -66,7 +66,7 @@ _COMMANDS: Final = re.compile(
     r"subprocess\.|os\.(?:exec|spawn|posix_spawn)|child_process\.|asyncio\.create_sub|execa|Deno\.|Bun\."
 )
 _SENDERS: Final = re.compile(r"(?:^|/)(?:curl|wget|scp|sftp|rsync|rclone|nc|ncat|netcat|gsutil|lftp|tftp|croc)$")
-_SHELLS: Final = re.compile(r"(?:^|/)(?:ba|z|da|k)?sh$")
+_INTERPRETERS: Final = re.compile(r"(?:^|/)(?:python|pypy|node|ruby|perl|php|deno|bun)[\d.]{0,5}$")
 # What code of a constant text needs in order to run programs.
 _REACHES_PROGRAMS: Final = re.compile(r"\b(?:process|require|child_process|mainModule)\b")
 _LOGIN_OPTION: Final = re.compile(r"-[ieEJ]|--(?:key|cert|cacert|identity|netrc-file|config|ssh-key|rsh)")
@@ -365,7 +365,7 @@ class Program:
             runs_text = (
                 fixed is not None
                 and fixed[0] in ("-c", "-e", "--eval")
-                and not (program and _SHELLS.search(program[0]))
+                and (program is None or _INTERPRETERS.search(program[0]) is not None)
             )
             is_kept = fixed is not None and _LOGIN_OPTION.fullmatch(fixed[0]) is not None
 

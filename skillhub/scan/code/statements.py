@@ -73,7 +73,7 @@ _CALLS: Final = tuple(
         (
             "open",
             r"(?:read_to_string|read_to_end|readall|binread|readlines|foreach|fread|fgets|slurp\w*|get-content|gc|readalltext|readallbytes|readalllines"
-            r"|copy-item|cp|opentext|uploadfile\w*|glob|compress-archive)",
+            r"|copy-item|cp|opentext|uploadfile\w*|file\.(?:read|open)|glob|compress-archive)",
         ),
         (
             "requests.post",
@@ -222,10 +222,10 @@ class Statements:
             flow.mark("later", value, place)
         constants = [self._constants[name] for name in dict.fromkeys(dotted) if name in self._constants]
         known = [*texts, *constants]
-        for kind, side_by_side in groupby(tokens, lambda token: token.kind):
-            parts = [token.text.strip("'\"`") for token in side_by_side] if kind == "text" else []
-            if len(parts) > 1 and _HIDDEN.fullmatch("".join(parts).lower()):
-                flow.direct_findings.add(("SH602", place))
+        runs = [[*each] for kind, each in groupby(tokens, lambda token: token.kind) if kind == "text"]
+        side_by_side = [[token.text.strip("'\"`") for token in run] for run in runs]
+        if any(len(parts) > 1 and _HIDDEN.fullmatch("".join(parts).lower()) for parts in (texts, *side_by_side)):
+            flow.direct_findings.add(("SH602", place))
         called = [name for token, name in zip(names, dotted, strict=True) if _is_called(token, name)]
         called += [constant.lower() for constant in constants]
         # Each once: a statement can repeat a name as often as it has room.
@@ -310,7 +310,7 @@ def _kinds(name: str, *, has_address: bool) -> list[str]:
     """Return the kinds of a call, by its name; some names read a file, or fetch if the statement has an address."""
     kinds = [kind for kind, pattern in _CALLS if pattern.fullmatch(name)]
     if _FILE_OR_ADDRESS.fullmatch(name):
-        kinds.append("requests.get" if has_address and not name.startswith("file.") else "open")
+        kinds.append("requests.get" if has_address else "open")
     return kinds
 
 
