@@ -18,8 +18,8 @@ from skillhub.model.finding import DECLARATIONS_UNKNOWN, NETWORK_UNKNOWN
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan.code import encoded_commands
-from skillhub.scan.files import PROGRAMS, running, runs_by_itself
 from skillhub.scan.offline import is_offline, is_offline_shell, names_network
+from skillhub.scan.running import PROGRAMS, running, runs_by_itself
 from skillhub.scan.skill_files import SkillFiles, SourceFile
 from skillhub.scan.views import Letters, Literals
 

@@ -23,6 +23,7 @@ from skillhub.scan.pattern import (
     PLACEHOLDER,
     URL,
     Judge,
+    Language,
     MatchContext,
     is_anybodys,
     is_index,
@@ -30,7 +31,7 @@ from skillhub.scan.pattern import (
     kind_of,
     line_patterns,
 )
-from skillhub.scan.skill_files import Language, Passage, SkillFiles, programs_in
+from skillhub.scan.skill_files import Passage, SkillFiles, programs_in
 
 # A program on the command line, which reads the pipe: `python3 -c '…'`, `node parse.js`, `python3 -m json.tool`.
 _PROGRAM = deferred(

@@ -1,4 +1,4 @@
-"""Files that look harmless to a reader and are not: programs under other names, archives, bytecode, padding."""
+"""Files that look harmless and are not, such as programs under other names; the rules about whole files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from typing import Final
 
 from skillhub.formats.text import deferred, words
 from skillhub.model.finding import Sighting
-from skillhub.scan.files import RUN_BY_NAME, suffix_of
+from skillhub.model.tree import SKILL_MD
+from skillhub.scan.pattern import COMPILED, READ_AS_TEXT, RUN_BY_NAME, suffix_of
 from skillhub.scan.skill_files import SkillFiles, SourceFile, fold
 from skillhub.scan.views import EXECUTABLE_MAGIC, runs
 
@@ -47,6 +48,16 @@ _ARCHIVES: Final = (
     *(b"\x5d\0\0", b"LZIP", b"\x04\x22\x4d\x18", b"\x1f\x9d", b"\x1f\xa0", b"\xed\xab\xee\xdb", b"!<arch>\ndebian"),
 )
 _BYTECODE: Final = (".pyc", ".pyo")
+# Bytes of a file; honest skills have no larger ones.
+READ_MAX: Final = 2 * 1024 * 1024
+# Files that an agent or editor reads as its settings once the folder is opened or copied.
+_SETTINGS: Final = (
+    *(".mcp.json", ".claude/settings.json", ".claude/settings.local.json", ".vscode/tasks.json"),
+    *(".vscode/settings.json", ".cursor/mcp.json", ".codex/config.toml", ".cursorrules", ".envrc"),
+)
+# Folders of a skill in which agents do not look for skills; nor do they in hidden ones.
+_NO_SKILLS: Final = frozenset({"scripts", "references", "assets", "agents", "node_modules"})
+_INSTALL_HOOKS: Final = (b'"preinstall"', b'"postinstall"', b'"prepare"')
 # Greek and Cyrillic letters, and Latin ones in other shapes, with another letter or sign of their word.
 _MAY_LOOK_ALIKE = deferred(rb"[\xcd-\xd3\xef\xf0]")
 _LOOKS_ALIKE = deferred(
@@ -79,6 +90,28 @@ _MEMBERS_MAX, _MEMBER_MAX, _UNPACKED_MAX = 100, 1 << 16, 1 << 22
 _END_MAX, _END_REST = 22 + (1 << 16), 18
 # Number of archives of a skill that are opened; each archive is a finding in any case.
 ARCHIVES_MAX: Final = 20
+
+
+def rules_of_file(file: SourceFile) -> Iterator[str]:
+    """Yield the rules that a file as a whole falls under."""
+    data, folded, suffix = file.data, file.path.lower(), suffix_of(file.path)
+    if (file.is_program and not file.is_text) or suffix in COMPILED:
+        yield "SH501"
+    elif not file.is_text and (data.startswith(b"#!") or suffix in RUN_BY_NAME) and suffix not in _BYTECODE:
+        yield "SH502"
+    elif not file.is_text and suffix in READ_AS_TEXT:
+        yield "SH506"
+    if len(data) > READ_MAX:
+        yield "SH503"
+    if folded.endswith(_SETTINGS):
+        yield "SH504"
+    if folded.rpartition("/")[2] == "package.json" and any(hook in data for hook in _INSTALL_HOOKS):
+        yield "SH505"
+    *folders, name = file.path.split("/")
+    # In upper or lower case: a case-insensitive disk opens the file under the name that agents look for.
+    is_skill = folders and name.lower() == SKILL_MD.lower()
+    if is_skill and not any(folder[:1] == "." or folder in _NO_SKILLS for folder in folders):
+        yield "SH507"
 
 
 def disguises(files: SkillFiles) -> Iterator[Sighting]:

@@ -1,6 +1,6 @@
 """The patterns of rules, searched in linear time in every view of a file (``skillhub/scan/views.py``).
 
-And the kinds of the addresses that such patterns find.
+And the kinds of the addresses that such patterns find, and of files.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from sys import maxsize
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from skillhub.formats.text import deferred, packaged, words
-from skillhub.scan.views import LazyPattern, register
+from skillhub.scan.views import EXECUTABLE_MAGIC, LazyPattern, register
 
 # The search for patterns takes time linear in the size of the file.
 # A pattern is searched in the bytes of a file in lower case, with the line ends blanked that a shell would join, and
@@ -224,3 +224,79 @@ def is_index(host: str) -> bool:
 def is_installer(url: str) -> bool:
     """Return whether an address in lower case is the installer of a well-known project, over https."""
     return url.startswith("https://") and _INSTALLERS.fullmatch(url.removeprefix("https://")) is not None
+
+
+# The types of files, by name and first bytes.
+
+_FILE_NAMES: Final = {
+    name: frozenset(words(" ".join(lines))) for name, lines in packaged("scan/file_names.json").items()
+}
+# Suffixes of programs, and of files that a build tool, a desktop or the system runs by their names; and of files that
+# run code when a program opens, loads, unpickles or compiles them.
+RUN_BY_NAME: Final = _FILE_NAMES["run_by_name"] | _FILE_NAMES["run_when_opened"]
+WHOLE_NAMES: Final = _FILE_NAMES["whole_names"]
+Interpreted = Literal["python", "shell", "javascript", "ruby", "php", "perl", "powershell", "lua", "applescript"]
+Compiled = Literal["go", "rust", "swift", "java"]
+SCRIPTING: Final[tuple[str, ...]] = (*get_args(Interpreted), *get_args(Compiled))  # they are read as programs
+Language = Interpreted | Compiled | Literal["markdown", "batch", "data", "other"]
+# By the suffix of a file; and by the word after the fence of a block of code, or by the program in a first line.
+_LANGUAGES: Final[Mapping[Language, Mapping[str, str]]] = packaged("scan/languages.json")
+_SUFFIXES, _NAMES = (
+    {word: language for language, row in _LANGUAGES.items() for word in row[kind].split()}
+    for kind in ("suffixes", "names")
+)
+_FIRST_LINE = deferred(rb"#!\s{0,4}(?:\S{0,80}/)?(?:env\s{1,4}(?:-S\s{1,4})?)?([a-z]{1,12})")
+# The first bytes of pictures, fonts, archives, sound and video, which no agent reads as text.
+_MEDIA = (
+    *(b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"%PDF-"),
+    *(b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"ID3"),
+    *(b"\0\1\0\0", b"OTTO", b"wOFF", b"wOF2", b"ttcf", b"true", b"OggS", b"SQLite", b"\0\0\1\0", b"\x28\xb5\x2f\xfd"),
+)
+COMPILED: Final = frozenset(words(".class .jar .node"))
+_BYTECODE = frozenset(words(".pyc .pyo"))
+_PROGRAMS = COMPILED | _BYTECODE | {*words(".exe .com .dll .so .dylib .wasm")}
+READ_AS_TEXT: Final = frozenset(words(".md .mdx .markdown .rst .txt .json .yaml .yml .toml"))
+_CONTROLS = bytes((*range(9), 11, 12, *range(14, 32), 127))
+_ODD_SHARE = 0.3
+
+
+def suffix_of(path: str) -> str:
+    """Return the suffix of a path in lower case with its dot, ``.py``; without a dot, the path."""
+    _, dot, suffix = path.lower().rpartition(".")
+    return dot + suffix
+
+
+def is_read(path: str, data: bytes) -> bool:
+    """Return whether a file that is not UTF-8 may be read or run as text, by its name or by most of its bytes."""
+    suffix = suffix_of(path)
+    if suffix in RUN_BY_NAME or suffix in READ_AS_TEXT or data.startswith(b"#!"):
+        return suffix not in _PROGRAMS
+    if data.startswith((*EXECUTABLE_MAGIC, *_MEDIA)):
+        return False
+    # Most binary data has too many odd bytes in its first part already; up to three of them may be a cut character.
+    odd_max = len(data) * _ODD_SHARE
+    return _odd(data[: len(data) * 2 // 3]) - 3 < odd_max and _odd(data) < odd_max
+
+
+def _odd(data: bytes) -> int:
+    """Return the number of bytes that are not UTF-8 or are control characters."""
+    return len(data) - len(data.decode("utf-8", "ignore").encode().translate(None, _CONTROLS))
+
+
+def language_of_file(path: str, data: bytes) -> Language:
+    """Return the language of a file by its path in lower case or its first line."""
+    name = path.rpartition("/")[2]
+    if language := _SUFFIXES.get(f".{name.rpartition('.')[2]}" if "." in name else ""):
+        return language
+    return first_language(data) or ("other" if "." in name else "markdown")  # such as INSTALL
+
+
+def first_language(data: bytes) -> Language | None:
+    """Return the language that the first line of a file names (``#!``); None without such a line."""
+    first = _FIRST_LINE.match(data)
+    return language_of(first[1].decode()) if first else None
+
+
+def language_of(word: str) -> Language:
+    """Return the language that the word after a fence names."""
+    return _NAMES.get(word.lower().strip("{}."), "other")

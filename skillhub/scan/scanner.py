@@ -13,10 +13,9 @@ from skillhub.model.finding import SEVERITIES, Finding, Rule, at_least, rules
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan.code import encodings, in_programs, leaks
 from skillhub.scan.commands import LINE_PATTERNS, staged
-from skillhub.scan.disguise import ARCHIVES_MAX, disguises, is_archive, look_alikes, members
-from skillhub.scan.files import files, is_read
+from skillhub.scan.disguise import ARCHIVES_MAX, disguises, is_archive, look_alikes, members, rules_of_file
 from skillhub.scan.hidden import hidden, hidden_in_binary
-from skillhub.scan.pattern import LinePattern
+from skillhub.scan.pattern import LinePattern, is_read
 from skillhub.scan.prose import near_each_other, orders, pasted, prerequisites, told_to_start
 from skillhub.scan.secrets import secrets
 from skillhub.scan.skill_files import TEXT_MAX, Detector, SkillFiles, SourceFile
@@ -122,8 +121,8 @@ def _worst_first(finding: Finding) -> tuple[int, str, int, str]:
 
 def _findings(source: SourceFile) -> Iterator[Finding]:
     path, data = source.path, source.data
-    for rule in files(path, data, source.is_text):
-        yield rule.finding(path, 0)
+    for rule_id in rules_of_file(source):
+        yield RULES[rule_id].finding(path, 0)
     is_document = source.is_text or is_read(path, data)
     seen: dict[str, set[int]] = {}
     for view in _views(source, is_document):

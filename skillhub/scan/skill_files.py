@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from html import unescape
 from importlib.util import find_spec
-from typing import Any, Final, Literal, TypeVar, get_args
+from typing import Any, Final, Literal, TypeVar
 from unicodedata import normalize
 
 from skillhub.formats.text import deferred, packaged
 from skillhub.model.finding import Sighting
 from skillhub.model.tree import SKILL_MD, File, Tree
-from skillhub.scan.pattern import expanded, parts_of
+from skillhub.scan.pattern import Language, expanded, language_of, language_of_file, parts_of
 from skillhub.scan.views import EXECUTABLE_MAGIC, LazyPattern, Letters, Literals, decoded, is_text, words_around
 
 # A longer document is read line by line: no third-party parser gets a text on which it could take long.
@@ -31,18 +31,8 @@ TEXT_MAX: Final = 1 << 23
 # Lines to parse in all documents of a skill together. Honest skills have a tenth of that; more would take seconds.
 LINES_MAX = 20_000
 Kind = Literal["prose", "heading", "code", "html"]
-Interpreted = Literal["python", "shell", "javascript", "ruby", "php", "perl", "powershell", "lua", "applescript"]
-Compiled = Literal["go", "rust", "swift", "java"]
-SCRIPTING: Final[tuple[str, ...]] = (*get_args(Interpreted), *get_args(Compiled))  # they are read as programs
-Language = Interpreted | Compiled | Literal["markdown", "batch", "data", "other"]
 _T = TypeVar("_T")
 
-# By the suffix of a file; and by the word after the fence of a block of code, or by the program in a first line.
-_LANGUAGES: Final[Mapping[Language, Mapping[str, str]]] = packaged("scan/languages.json")
-_SUFFIXES, _NAMES = (
-    {word: language for language, row in _LANGUAGES.items() for word in row[kind].split()}
-    for kind in ("suffixes", "names")
-)
 # Files from which build tools, continuous integration, agents and editors take shell commands.
 _RECIPES: Final = deferred(
     r"(?:.*/)?(?:"
@@ -102,7 +92,6 @@ _UNDERLINE = deferred(r"_(?:(?=_)|(?!\w)|(?<![^\W_]_))|~~")
 _MARGIN = deferred(r"\n[ \t>]{1,40}")
 _BARS: Final = str.maketrans(dict.fromkeys("|\u00a6\u00b7\u2022", " "))  # between the cells of a row, or words
 _BLANKS = deferred(r"[ \t\u00a0\u3000]{2,}")
-_FIRST_LINE = deferred(rb"#!\s{0,4}(?:\S{0,80}/)?(?:env\s{1,4}(?:-S\s{1,4})?)?([a-z]{1,12})")
 _FENCE = deferred(r" {0,3}(`{3,}|~{3,})[ \t]*([^\s`{,]{0,40})")
 _HEADING = deferred(r" {0,3}#{1,6}[ \t]")
 _BEGINS = deferred(r"[ \t]{0,12}(?:#{1,6}[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])")
@@ -149,7 +138,7 @@ class SourceFile:
         self.data = data
         self.letters = Letters(data)
         self.is_program = data.startswith(EXECUTABLE_MAGIC)
-        self.language = _language(path.lower(), data)
+        self.language = language_of_file(path.lower(), data)
         self.is_document = self.language == "markdown"
         match = _RECIPES.fullmatch(path.lower())
         self.recipe = match.lastgroup if match else None
@@ -289,19 +278,6 @@ def programs_in(file: SourceFile) -> tuple[Passage, ...]:
 
     language: Language = "python" if kind == "notebook" else "shell"
     return tuple(Passage("code", language, commands, above + line) for commands, line in READERS[kind](script))
-
-
-def _language(path: str, data: bytes) -> Language:
-    name = path.rpartition("/")[2]
-    if language := _SUFFIXES.get(f".{name.rpartition('.')[2]}" if "." in name else ""):
-        return language
-    return first_language(data) or ("other" if "." in name else "markdown")  # such as INSTALL
-
-
-def first_language(data: bytes) -> Language | None:
-    """Return the language that the first line of a file names (``#!``); None without such a line."""
-    first = _FIRST_LINE.match(data)
-    return language_of(first[1].decode()) if first else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -528,11 +504,6 @@ def _split_at_blank_lines(text: str, language: Language) -> Iterator[Passage]:
         if block.strip():
             yield Passage("code", language, block, line)
         line += block.count("\n") + 2
-
-
-def language_of(word: str) -> Language:
-    """Return the language that the word after a fence names."""
-    return _NAMES.get(word.lower().strip("{}."), "other")
 
 
 def _passages(text: str, is_parsed: bool) -> Iterator[Passage]:

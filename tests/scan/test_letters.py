@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skillhub.model.tree import File, Tree
-from skillhub.scan import capability, code, commands, files, offline, pattern, prose, scan, views
+from skillhub.scan import capability, code, commands, offline, pattern, prose, running, scan, views
 from skillhub.scan.code import SIGNS, flow
 from skillhub.scan.code.decoded import _PERCENT, _PERCENTS
 from skillhub.scan.scanner import LINE_PATTERNS
@@ -427,10 +427,10 @@ def test_each_command_that_names_a_program_passes_the_prefilter(text):
 
 
 def test_command_that_runs_any_file_has_a_sign_of_it():
-    texts = samples(files._RUNS_ANY.pattern)
-    assert texts and all(files._ANY_SIGN.search(text) for text in texts)
-    signs = samples(files._ANY_SIGN.pattern)
-    assert signs and all(any(each in text for each in files._ANY_LETTERS) for text in signs)
+    texts = samples(running._RUNS_ANY.pattern)
+    assert texts and all(running._ANY_SIGN.search(text) for text in texts)
+    signs = samples(running._ANY_SIGN.pattern)
+    assert signs and all(any(each in text for each in running._ANY_LETTERS) for text in signs)
     other = samples(capability._OTHER_PROGRAM.pattern)
     assert other and all(any(map(capability._OTHER_PROGRAM.search, text.split("\n"))) for text in other)
 

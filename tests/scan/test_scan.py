@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from skillhub.model.finding import Finding, at_least
 from skillhub.model.tree import File, Tree
 from skillhub.scan import scan
-from skillhub.scan.files import READ_MAX
+from skillhub.scan.disguise import READ_MAX
 from skillhub.scan.scanner import PLACES_MAX, RULES
 from skillhub.scan.secrets import masked
 from tests.support.effort import is_linear

@@ -22,30 +22,23 @@ from skillhub.formats.text import deferred, numbered, packaged
 from skillhub.model.finding import NO_PARSER, Sighting
 from skillhub.model.tree import SKILL_MD
 from skillhub.scan.code.decoded import Decoded, decoded, may_be_encoded
-from skillhub.scan.files import starters
 from skillhub.scan.pattern import (
     ANYBODYS,
     ELSEWHERE,
     MAILBOX,
     OWN_NETWORK,
     PUBLIC_HOSTS,
+    SCRIPTING,
     URL,
     WRAPPERS,
     AddressKind,
-    kind_of,
-)
-from skillhub.scan.skill_files import (
-    HOOKS,
-    PARSED_MAX,
-    PHRASES,
-    SCRIPTING,
     Language,
-    SkillFiles,
-    SourceFile,
     first_language,
+    kind_of,
     language_of,
-    programs_in,
 )
+from skillhub.scan.running import starters
+from skillhub.scan.skill_files import HOOKS, PARSED_MAX, PHRASES, SkillFiles, SourceFile, programs_in
 from skillhub.scan.views import IS_DATA, Letters, Literals
 
 if TYPE_CHECKING:

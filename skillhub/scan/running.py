@@ -1,24 +1,19 @@
-"""The kinds of a skill's files, by name and first bytes, and which files run; the rules about whole files."""
+"""Which files of a skill run, and by which programs."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import suppress
 from typing import Final
 
-from skillhub.formats.text import deferred, packaged, words
-from skillhub.model.finding import Rule, rules
+from skillhub.formats.text import deferred, words
 from skillhub.model.tree import SKILL_MD, File
+from skillhub.scan.pattern import RUN_BY_NAME, WHOLE_NAMES, suffix_of
 from skillhub.scan.views import EXECUTABLE_MAGIC, Letters
 
-_TABLE = {name: frozenset(words(" ".join(lines))) for name, lines in packaged("scan/file_names.json").items()}
-# Suffixes of programs, and of files that a build tool, a desktop or the system runs by their names; and of files that
-# run code when a program opens, loads, unpickles or compiles them.
-RUN_BY_NAME: Final = _TABLE["run_by_name"] | _TABLE["run_when_opened"]
-_WHOLE_NAMES = _TABLE["whole_names"]
 _DOCKERFILE = deferred(r"(?:dockerfile|containerfile)[.-].*|.*[.-](?:dockerfile|containerfile)")
 _RUNS_THERE = deferred(r"(?:^|/)(?:\.husky|\.githooks|\.git/hooks|\.github/(?:workflows|actions)|\.circleci)/")
 _PAGES = (".html", ".htm", ".xhtml", ".svg")
@@ -110,12 +105,6 @@ def runs(path: str, file: File) -> bool:
     return path.startswith("scripts/") or runs_by_itself(path, file)
 
 
-def suffix_of(path: str) -> str:
-    """Return the suffix of a path in lower case with its dot, ``.py``; without a dot, the path."""
-    _, dot, suffix = path.lower().rpartition(".")
-    return dot + suffix
-
-
 def runs_by_itself(path: str, file: File) -> bool:
     """Return the same without regard to the folder ``scripts``, which also contains data of the scripts."""
     folded = path.lower()
@@ -124,7 +113,7 @@ def runs_by_itself(path: str, file: File) -> bool:
         file.executable
         or file.data.startswith((b"#!", b"\xef\xbb\xbf#!"))
         or suffix_of(folded) in RUN_BY_NAME
-        or name in _WHOLE_NAMES
+        or name in WHOLE_NAMES
         or (file.data.startswith(EXECUTABLE_MAGIC) and b"\0" in file.data)
         or (folded.endswith(_PAGES) and _PAGE_RUNS.search(file.data.replace(b"\0", b"")) is not None)
         or (name == "package.json" and not _is_inert_package(file.data))
@@ -276,73 +265,3 @@ def _starters(text: bytes, name: bytes) -> Set[str]:
 def _program(word: str) -> str:
     name = word.strip("\"'").rpartition("/")[2]
     return _VERSION.sub("", name) or name
-
-
-COMPILED: Final = rules()["SH501"]
-GARBLED: Final = rules()["SH502"]
-LARGE: Final = rules()["SH503"]
-SETTINGS: Final = rules()["SH504"]
-UNREADABLE: Final = rules()["SH506"]
-INSTALL_HOOK: Final = rules()["SH505"]
-SKILL_WITHIN: Final = rules()["SH507"]
-
-READ_MAX = 2 * 1024 * 1024
-# The first bytes of pictures, fonts, archives, sound and video, which no agent reads as text.
-_MEDIA = (
-    *(b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"%PDF-"),
-    *(b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"ID3"),
-    *(b"\0\1\0\0", b"OTTO", b"wOFF", b"wOF2", b"ttcf", b"true", b"OggS", b"SQLite", b"\0\0\1\0", b"\x28\xb5\x2f\xfd"),
-)
-_COMPILED = frozenset(words(".class .jar .node"))
-_BYTECODE = frozenset(words(".pyc .pyo"))
-_PROGRAMS = _COMPILED | _BYTECODE | {*words(".exe .com .dll .so .dylib .wasm")}
-# Files that an agent or editor reads as its settings once the folder is opened or copied.
-_SETTINGS = (
-    *(".mcp.json", ".claude/settings.json", ".claude/settings.local.json", ".vscode/tasks.json"),
-    *(".vscode/settings.json", ".cursor/mcp.json", ".codex/config.toml", ".cursorrules", ".envrc"),
-)
-_READ_AS_TEXT = frozenset(words(".md .mdx .markdown .rst .txt .json .yaml .yml .toml"))
-# Folders of a skill in which agents do not look for skills; nor do they in hidden ones.
-_NO_SKILLS = frozenset({"scripts", "references", "assets", "agents", "node_modules"})
-_CONTROLS = bytes((*range(9), 11, 12, *range(14, 32), 127))
-_ODD_SHARE = 0.3
-_INSTALL_HOOKS = (b'"preinstall"', b'"postinstall"', b'"prepare"')
-
-
-def is_read(path: str, data: bytes) -> bool:
-    """Return whether a file that is not UTF-8 may be read or run as text, by its name or by most of its bytes."""
-    suffix = suffix_of(path)
-    if suffix in RUN_BY_NAME or suffix in _READ_AS_TEXT or data.startswith(b"#!"):
-        return suffix not in _PROGRAMS
-    if data.startswith((*EXECUTABLE_MAGIC, *_MEDIA)):
-        return False
-    # Most binary data has too many odd bytes in its first part already; up to three of them may be a cut character.
-    odd_max = len(data) * _ODD_SHARE
-    return _odd(data[: len(data) * 2 // 3]) - 3 < odd_max and _odd(data) < odd_max
-
-
-def _odd(data: bytes) -> int:
-    """Return the number of bytes that are not UTF-8 or are control characters."""
-    return len(data) - len(data.decode("utf-8", "ignore").encode().translate(None, _CONTROLS))
-
-
-def files(path: str, data: bytes, text: bool) -> Iterator[Rule]:
-    """Yield the rules that a file as a whole falls under; ``text`` is whether it is UTF-8 without NUL."""
-    folded, suffix = path.lower(), suffix_of(path)
-    if (data.startswith(EXECUTABLE_MAGIC) and not text) or suffix in _COMPILED:
-        yield COMPILED
-    elif not text and (data.startswith(b"#!") or suffix in RUN_BY_NAME) and suffix not in _BYTECODE:
-        yield GARBLED
-    elif not text and suffix in _READ_AS_TEXT:
-        yield UNREADABLE
-    if len(data) > READ_MAX:
-        yield LARGE
-    if folded.endswith(_SETTINGS):
-        yield SETTINGS
-    if folded.rpartition("/")[2] == "package.json" and any(hook in data for hook in _INSTALL_HOOKS):
-        yield INSTALL_HOOK
-    *folders, name = path.split("/")
-    # In upper or lower case: a case-insensitive disk opens the file under the name that agents look for.
-    is_skill = folders and name.lower() == SKILL_MD.lower()
-    if is_skill and not any(folder[:1] == "." or folder in _NO_SKILLS for folder in folders):
-        yield SKILL_WITHIN
