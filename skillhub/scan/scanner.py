@@ -15,7 +15,7 @@ from skillhub.scan.code import encodings, in_programs, leaks
 from skillhub.scan.commands import LINE_PATTERNS, staged
 from skillhub.scan.disguise import ARCHIVES_MAX, disguises, is_archive, look_alikes, members, rules_of_file
 from skillhub.scan.hidden import hidden, hidden_in_binary
-from skillhub.scan.pattern import LinePattern, is_read
+from skillhub.scan.pattern import LinePattern
 from skillhub.scan.prose import near_each_other, orders, pasted, prerequisites, told_to_start
 from skillhub.scan.secrets import secrets
 from skillhub.scan.skill_files import TEXT_MAX, Detector, SkillFiles, SourceFile
@@ -123,24 +123,25 @@ def _findings(source: SourceFile) -> Iterator[Finding]:
     path, data = source.path, source.data
     for rule_id in rules_of_file(source):
         yield RULES[rule_id].finding(path, 0)
-    is_document = source.is_text or is_read(path, data)
+    for rule, offset in hidden_in_binary(data) if source.is_binary else ():
+        yield rule.finding(path, data.count(b"\n", 0, offset) + 1)
     seen: dict[str, set[int]] = {}
-    for view in _views(source, is_document):
-        for rule, line in _matches(view, source, is_document):
+    for view in _views(source):
+        for rule, line in _matches(view, source):
             lines = seen.setdefault(rule.id, set())
             if line not in lines and len(lines) < PLACES_MAX:
                 lines.add(line)
                 yield rule.finding(path, line)
 
 
-def _views(source: SourceFile, is_document: bool) -> Iterator[Letters]:
+def _views(source: SourceFile) -> Iterator[Letters]:
     """Yield the bytes of a file, without padding, and in their other readings."""
-    for letters in (source.letters, *map(Letters, spaced(source.data) if is_document else ())):
+    for letters in (source.letters, *map(Letters, () if source.is_binary else spaced(source.data))):
         yield letters
         if (shorter := squeezed(letters)) is not letters:
             yield shorter
     keys = [key for key, _ in _LISTS if key in source.letters.words]
-    if keys and (commands := _started(source.data, keys)):
+    if keys and (commands := _started(source.letters.data, keys)):
         yield Letters(commands)
     if not source.is_text:
         if b"\0" in source.data:
@@ -205,12 +206,13 @@ def _may_escape(source: SourceFile) -> bool:
     return source.recipe in ("json", "yaml") or source.path.lower().endswith(_ESCAPABLE)
 
 
-def _matches(view: Letters, source: SourceFile, is_document: bool) -> Iterator[tuple[Rule, int]]:
+def _matches(view: Letters, source: SourceFile) -> Iterator[tuple[Rule, int]]:
     """Yield the rules that a view falls under, each with the number of a line."""
     line, counted_to = 1, 0
     for window in windows(view.data):
         letters = view if window.data is view.data else Letters(window.data)
-        found = _window_matches(letters, source.path, is_document, first=window.start == 0)
+        invisible = () if source.is_binary else hidden(letters.data, first=window.start == 0)
+        found = (*invisible, *_window_matches(letters, source.path))
         kept = [(rule, at) for rule, at in found if window.keep <= window.start + at < window.until]
         lines = dict[int, int]()
         for offset in sorted({offset for _, offset in kept}):
@@ -219,8 +221,7 @@ def _matches(view: Letters, source: SourceFile, is_document: bool) -> Iterator[t
         yield from ((rule, lines[offset]) for rule, offset in kept)
 
 
-def _window_matches(letters: Letters, path: str, is_document: bool, *, first: bool) -> Iterator[tuple[Rule, int]]:
-    yield from hidden(letters.data, first=first) if is_document else hidden_in_binary(letters.data)
+def _window_matches(letters: Letters, path: str) -> Iterator[tuple[Rule, int]]:
     yield from secrets(letters)
     for view in joined(letters.lowered, path):
         # A joint replaced by blanks adds no word to the text.

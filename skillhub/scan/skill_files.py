@@ -21,8 +21,17 @@ from unicodedata import normalize
 from skillhub.formats.text import deferred, packaged
 from skillhub.model.finding import Sighting
 from skillhub.model.tree import SKILL_MD, File, Tree
-from skillhub.scan.pattern import Language, expanded, language_of, language_of_file, parts_of
-from skillhub.scan.views import EXECUTABLE_MAGIC, LazyPattern, Letters, Literals, decoded, is_text, words_around
+from skillhub.scan.pattern import Language, expanded, is_read, language_of, language_of_file, parts_of
+from skillhub.scan.views import (
+    EXECUTABLE_MAGIC,
+    LazyPattern,
+    Letters,
+    Literals,
+    decoded,
+    is_text,
+    strings,
+    words_around,
+)
 
 # A longer document is read line by line: no third-party parser gets a text on which it could take long.
 PARSED_MAX = 1 << 17
@@ -126,7 +135,6 @@ class SourceFile:
     Attributes:
         path: The path within the skill.
         data: The bytes.
-        letters: The letters of the unchanged bytes.
         is_program: Whether the file is a compiled program by its first bytes; its name does not count.
         language: The language, by the suffix or else the first line; a file with neither is a document.
         is_document: Whether people and agents read the file as prose.
@@ -136,7 +144,6 @@ class SourceFile:
     def __init__(self, path: str, data: bytes, lines_left: list[int] | None = None) -> None:
         self.path = path
         self.data = data
-        self.letters = Letters(data)
         self.is_program = data.startswith(EXECUTABLE_MAGIC)
         self.language = language_of_file(path.lower(), data)
         self.is_document = self.language == "markdown"
@@ -146,19 +153,31 @@ class SourceFile:
         self._parsed: dict[Any, Any] = {}
 
     @cached_property
-    def _readable(self) -> bytes:
-        """The bytes; UTF-16 and UTF-32 (by byte order mark or NUL bytes) as UTF-8, anything else without NUL."""
-        return next(decoded(self.data), self.without_nul.data) if b"\0" in self.data else self.data
-
-    @cached_property
     def is_text(self) -> bool:
         """Whether the file is UTF-8 without NUL."""
         return is_text(self.data)
 
     @cached_property
+    def is_binary(self) -> bool:
+        """Whether the file is neither text nor read or run as text."""
+        return not self.is_text and not is_read(self.path, self.data)
+
+    @cached_property
+    def letters(self) -> Letters:
+        """The letters of the bytes, of a binary file those of its strings."""
+        return Letters(strings(self.data) if self.is_binary else self.data)
+
+    @cached_property
     def without_nul(self) -> Letters:
-        """The letters of the bytes without NUL, as a shell reads them."""
-        return Letters(self.data.translate(None, b"\0"), self.letters) if b"\0" in self.data else self.letters
+        """The same of the bytes without NUL, as a shell reads them."""
+        if b"\0" not in self.data:
+            return self.letters
+        return Letters(self.letters.data.translate(None, b"\0"), self.letters)
+
+    @cached_property
+    def _readable(self) -> bytes:
+        """The bytes of ``letters`` without NUL; UTF-16 and UTF-32 (by byte order mark or NUL bytes) as UTF-8."""
+        return next(decoded(self.data), self.without_nul.data) if b"\0" in self.data else self.letters.data
 
     @cached_property
     def letters_read(self) -> Letters:
@@ -378,7 +397,11 @@ class Signs:
 
     def may_have(self, name: str) -> bool:
         """Return whether the file has the words of a sign, which is quicker than to look for the sign."""
-        return not any([group.parts.isdisjoint(self._file.literals) for group in self.table[name].literals])
+        literals = self._file.literals
+        for group in self.table[name].literals:  # noqa: SIM110 - a generator takes twice as long
+            if group.parts.isdisjoint(literals):
+                return False
+        return True
 
     def sign(self, name: str) -> Sign | None:
         """Return a sign with only the words of the file; None if it cannot be in the file."""

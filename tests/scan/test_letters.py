@@ -15,7 +15,7 @@ from skillhub.scan.code.decoded import _PERCENT, _PERCENTS
 from skillhub.scan.scanner import LINE_PATTERNS
 from skillhub.scan.secrets import TOKENS, secrets
 from skillhub.scan.skill_files import _LOOK_ALIKE, _MIXED, PHRASES, SourceFile, _without_look_alikes
-from skillhub.scan.views import Letters, Literals, joined, squeezed
+from skillhub.scan.views import Letters, Literals, joined, squeezed, strings
 from tests.support.samples import forms, samples
 
 GROUPS = (*SIGNS.values(), prose._LINKS, prose._TITLES, prose._STYLES)
@@ -456,7 +456,19 @@ def test_text_without_padding_has_the_words_of_a_new_text(text):
     assert shorter is not letters
     assert shorter.words >= Letters(shorter.data).words
     assert shorter.literals >= Letters(shorter.data).literals
-    assert (shorter.words is letters.words) == (b" " * 9 in text)
+    assert (shorter.words is letters.words) == (Letters(shorter.data).words <= letters.words)
+
+
+@given(
+    st.lists(st.sampled_from([b"\xff", b"\x01", b"\0", b"\n", b" a", b"|sh\n", b"curl", b"\xc3\xa9"])).map(b"".join)
+)
+def test_strings_of_binary_data_are_all_read_on_their_lines(data):
+    text, end = strings(data), 0
+    for match in re.finditer(rb"[\0\t\n\r -~]{4,}", data):
+        string = match[0].lstrip(b"\n")
+        start = text.index(string, end)
+        end = start + len(string)
+        assert text.count(b"\n", 0, start) == data.count(b"\n", 0, match.end() - len(string))
 
 
 def test_each_text_in_escapes_of_percent_passes_the_prefilter():

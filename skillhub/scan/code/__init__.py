@@ -216,7 +216,8 @@ def _is_command(encoded: Decoded) -> bool:
 
 def _may_be_encoded(file: SourceFile) -> bytes:
     """Return the bytes of a file; nothing if it can have no encoded text."""
-    return b"" if file.is_program or not may_be_encoded(file.data) else file.data
+    data = file.letters.data
+    return b"" if file.is_program or not may_be_encoded(data) else data
 
 
 def searched(text: str) -> tuple[str, ...]:
