@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from threading import Lock
 from typing import Any, Final, Literal, TypeVar
 
@@ -20,7 +21,7 @@ from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.mention_parser import stems, words
 
-# The index of a search: the rows, and SQLite's FTS5 in memory, which finds their numbers.
+# The index of a search: the rows, and SQLite's FTS5 in memory, which ranks them by the words in their texts.
 
 # The number of rows whose relevance is computed. Rows are stored shortest first, and BM25 prefers the shorter of two
 # equal matches, so the rows beyond the limit would rank low. All of a million rows would take half a second.
@@ -30,16 +31,8 @@ _PREFIX_MAX = 200
 _SPELLINGS_MAX = 200_000
 _NAME_WEIGHT, _DESCRIPTION_WEIGHT, _BODY_WEIGHT = 8.0, 3.0, 1.0
 _SCHEMA: Final = """
-    CREATE TABLE skills (id INTEGER PRIMARY KEY, name TEXT, bare TEXT, path TEXT);
-    CREATE TABLE spellings (word TEXT PRIMARY KEY, length INTEGER) WITHOUT ROWID;
     CREATE VIRTUAL TABLE texts USING fts5(
-        name, description, body, content='', detail='column', tokenize='porter unicode61 remove_diacritics 2');
-"""
-_INDEXES: Final = """
-    CREATE INDEX by_name ON skills (name);
-    CREATE INDEX by_bare ON skills (bare);
-    CREATE INDEX by_path ON skills (path);
-    CREATE INDEX by_length ON spellings (length);
+        name, description, body, content='', detail='column', tokenize='porter unicode61 remove_diacritics 2')
 """
 
 
@@ -55,12 +48,36 @@ class Stored:
     body: str = ""
 
 
+class _Keys:
+    """The numbers of rows, sorted by a text of each, such as its name."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._pairs = sorted((_utf8(text), number) for number, text in enumerate(texts))
+
+    def equal(self, text: str) -> Iterator[int]:
+        return islice(self._matching(text, text.__eq__), _FEW)
+
+    def beginning(self, start: str) -> Iterator[int]:
+        return islice(self._matching(start, lambda text: text.startswith(start)), _PREFIX_MAX)
+
+    def _matching(self, least: str, matches: Callable[[str], bool]) -> Iterator[int]:
+        """Yield the numbers of the rows from ``least`` on, as long as their texts match."""
+        for at in range(bisect_left(self._pairs, (least, 0)), len(self._pairs)):
+            text, number = self._pairs[at]
+            if not matches(text):
+                return
+            yield number
+
+
 class SearchIndex:
     """A search index in memory. Threads may share it; their queries wait for each other."""
 
     def __init__(self, connection: sqlite3.Connection, rows: Sequence[Stored]) -> None:
         self._connection = connection
         self._rows = rows  # by number, shortest first
+        self._names, self._paths = _Keys(row.name for row in rows), _Keys(row.path for row in rows)
+        self._bare_names = _Keys(row.name.rpartition(":")[2] for row in rows)
+        self._words = sorted({word for row in rows for word in words(_utf8(f"{row.name} {row.description}"))})
         self._lock = Lock()
 
     @classmethod
@@ -91,26 +108,24 @@ class SearchIndex:
 
     def at_path(self, path: str) -> dict[int, Stored]:
         """Return the rows of the skills at ``path``, by number."""
-        return self._select("SELECT id FROM skills WHERE path = ? AND path != '' LIMIT ?", path, _FEW)
+        return self.read(self._paths.equal(path) if path else ())
 
     def named(self, name: str) -> dict[int, Stored]:
         """Return rows with this name, with or without its namespace."""
-        rows = self._select("SELECT id FROM skills WHERE name = ? LIMIT ?", name, _FEW)
-        return rows | self._select("SELECT id FROM skills WHERE bare = ? LIMIT ?", name, _FEW)
+        return self.read((*self._names.equal(name), *self._bare_names.equal(name)))
 
     def beginning(self, name: str) -> dict[int, Stored]:
         """Return rows whose name begins with ``name``, among them the shortest."""
-        upper = name + "\U0010ffff"
-        rows = self._select("SELECT id FROM skills WHERE name >= ? AND name < ? LIMIT ?", name, upper, _PREFIX_MAX)
-        rows |= self._select("SELECT id FROM skills WHERE bare >= ? AND bare < ? LIMIT ?", name, upper, _PREFIX_MAX)
+        rows = self.read(chain(self._names.beginning(name), self._bare_names.beginning(name)))
         shortest = sorted(rows, key=lambda number: len(rows[number].name))[:_FEW]
         return {number: rows[number] for number in shortest}
 
     def with_words_in_name(self, terms: Sequence[str]) -> dict[int, Stored]:
         """Return rows with all of these words in the name; if there are none, rows with any of them."""
         query = "SELECT rowid FROM texts WHERE texts MATCH ? LIMIT ?"
-        rows = self._select(query, f"name : ({_all_of(terms)})", _FEW)
-        return rows or self._select(query, f"name : ({_any_of(terms)})", _FEW)
+        numbers = self._run(query, f"name : ({_all_of(terms)})", _FEW)
+        numbers = numbers or self._run(query, f"name : ({_any_of(terms)})", _FEW)
+        return self.read(number for (number,) in numbers)
 
     def matching(self, terms: Sequence[str]) -> dict[int, float]:
         """Return the rank of each matching row, lower is better: rows with all words; if few, also rows with any."""
@@ -127,16 +142,13 @@ class SearchIndex:
 
     def spellings(self, length: int) -> list[str]:
         """Return the words of all names and descriptions whose length differs by at most two."""
-        query = "SELECT word FROM spellings WHERE length BETWEEN ? AND ? ORDER BY word LIMIT ?"
-        return [word for (word,) in self._run(query, length - 2, length + 2, _SPELLINGS_MAX)]
+        near = (word for word in self._words if abs(len(word) - length) <= 2)
+        return [*islice(near, _SPELLINGS_MAX)]
 
     def _ranked(self, match: str) -> dict[int, float]:
         weights = f"{_NAME_WEIGHT}, {_DESCRIPTION_WEIGHT}, {_BODY_WEIGHT}"
         query = f"SELECT rowid, bm25(texts, {weights}) FROM texts WHERE texts MATCH ? LIMIT ?"  # noqa: S608
         return dict(self._run(query, match, _RANKED_MAX))
-
-    def _select(self, query: str, *values: str | int) -> dict[int, Stored]:
-        return self.read(number for (number,) in self._run(query, *values))
 
     def _run(self, query: str, *values: str | int) -> list[tuple[Any, ...]]:
         try:
@@ -157,17 +169,9 @@ def _any_of(terms: Sequence[str]) -> str:
 
 def _fill(connection: sqlite3.Connection, rows: Sequence[Stored]) -> None:
     try:
-        connection.executescript(_SCHEMA)
-        names = (
-            (number, *map(_utf8, (row.name, row.name.rpartition(":")[2], row.path)))
-            for number, row in enumerate(rows)
-        )
-        connection.executemany("INSERT INTO skills VALUES (?, ?, ?, ?)", names)
+        connection.execute(_SCHEMA)
         texts = ((number, *map(_utf8, (row.name, row.description, row.body))) for number, row in enumerate(rows))
         connection.executemany("INSERT INTO texts (rowid, name, description, body) VALUES (?, ?, ?, ?)", texts)
-        all_words = {word for row in rows for word in words(_utf8(f"{row.name} {row.description}"))}
-        connection.executemany("INSERT INTO spellings VALUES (?, ?)", ((word, len(word)) for word in all_words))
-        connection.executescript(_INDEXES)
         connection.execute("INSERT INTO texts (texts) VALUES ('optimize')")
         connection.commit()
     except sqlite3.OperationalError as error:
