@@ -7,25 +7,9 @@ from datetime import datetime
 
 from skillhub.project.last_seen import LastSeen
 from skillhub.sources.configured import Source, Sources
-from skillhub.trust.roles import (
-    CEREMONY_DAYS,
-    LISTING,
-    NAMESPACES,
-    RELEASES,
-    ROOT,
-    SNAPSHOT,
-    TARGETS,
-    TIMESTAMP,
-    MetadataExpiry,
-    RootView,
-    changes,
-    kept_metadata,
-    metadata_files,
-    rule_of,
-    view_root,
-)
+from skillhub.trust import roles
 
-_ROLES = (ROOT, TARGETS, SNAPSHOT, TIMESTAMP, NAMESPACES, RELEASES, LISTING)
+_ROLES = (roles.ROOT, roles.TARGETS, roles.SNAPSHOT, roles.TIMESTAMP, roles.NAMESPACES, roles.RELEASES, roles.LISTING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +24,9 @@ class SourceView:
         changes: The changes of trust since the source was added, one line each.
     """
 
-    root: RootView
-    metadata: tuple[MetadataExpiry, ...]
-    late: tuple[MetadataExpiry, ...]
+    root: roles.RootView
+    metadata: tuple[roles.MetadataExpiry, ...]
+    late: tuple[roles.MetadataExpiry, ...]
     refreshed: str | None
     changes: tuple[str, ...]
 
@@ -59,13 +43,15 @@ def view_source(source: Source, sources: Sources, now: datetime) -> SourceView:
         FormatError: the stored metadata is damaged.
         StateError: it cannot be read.
     """
-    first = view_root(sources.root(source), source.url)
+    first = roles.view_root(sources.root(source), source.url)
     folder = sources.metadata(source)
-    newest = kept_metadata(folder, ROOT)
-    root = view_root(newest, folder) if newest else first
-    metadata = metadata_files(folder, _ROLES)
+    newest = roles.kept_metadata(folder, roles.ROOT)
+    root = roles.view_root(newest, folder) if newest else first
+    metadata = roles.metadata_files(folder, _ROLES)
     late = tuple(
-        entry for entry in metadata if not rule_of(entry.role).online and entry.expires_within(CEREMONY_DAYS, now)
+        entry
+        for entry in metadata
+        if not roles.rule_of(entry.role).online and entry.expires_within(roles.CEREMONY_DAYS, now)
     )
     refreshed = LastSeen(folder).refreshed
-    return SourceView(root, metadata, late, refreshed, tuple(changes(first, root)))
+    return SourceView(root, metadata, late, refreshed, tuple(roles.changes(first, root)))

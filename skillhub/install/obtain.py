@@ -27,23 +27,7 @@ from skillhub.errors import BadSignature, FormatError, NotFound, SecurityError, 
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, deferred, quote
 from skillhub.install import candidates, pins
-from skillhub.install.candidates import (
-    Candidate,
-    Content,
-    ReleaseStatus,
-    about_skill,
-    candidate_of,
-    check_claims,
-    check_folder_name,
-    check_same_signer,
-    entry_of,
-    is_same_place,
-    missing_release,
-    read_manifest,
-    spelled,
-    undeclared,
-    with_patched_tree,
-)
+from skillhub.install.candidates import Candidate, Content, ReleaseStatus
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import LOCAL, Locked, Patch, by_word, of_plugin
 from skillhub.model.reference import Local, holds_secret, masked, parse_remote, repository
@@ -104,7 +88,7 @@ def read(tree: Tree, scan: Scan = scan_here) -> Content:
         FormatError: the manifest is malformed.
         SecurityError: the manifest requires a forbidden variable.
     """
-    return scan(tree, read_manifest(tree))
+    return scan(tree, candidates.read_manifest(tree))
 
 
 @contextmanager
@@ -208,9 +192,9 @@ def by_registry(
         content = read(verdict.tree, scan)
         agrees(release, name=content.manifest.name, version=content.manifest.version, tree=verdict.tree.digest)
         origin = {"url": release.url, "digest": release.digest, "size": release.size or 0}
-        entry = entry_of(content, verdict, source.alias, {**origin, "version": release.version})
+        entry = candidates.entry_of(content, verdict, source.alias, {**origin, "version": release.version})
         publishers = [owner, *pins.trusted_publishers(ports.publishers)]
-        found = candidate_of(content, entry, verdict, unpacked.warnings, publishers)
+        found = candidates.candidate_of(content, entry, verdict, unpacked.warnings, publishers)
         return replace(found, published=release.published, voucher=ports.voucher(entry))
 
     return Acquisition(fetch, verify, release.size or 0)
@@ -251,7 +235,7 @@ def by_place(
         found = _unvouched(unpacked, source, origin, ports, locked, scan)
         if release.type != "tree" and found.name != release.name:
             raise SourceMismatch(f"the index names it {release.name}, its SKILL.md {found.name}", where=release.url)
-        return replace(check_folder_name(found, release.path), published=place.committed(release))
+        return replace(candidates.check_folder_name(found, release.path), published=place.committed(release))
 
     return Acquisition(lambda: place.unpacked(release), verify, release.size or 0)
 
@@ -295,7 +279,7 @@ def by_path(
             except BadSignature as error:
                 error.hint = error.hint or hint_to_sign_again(full, error.reason)
                 raise
-            found = check_folder_name(found, None if unpacked.archive else os.path.abspath(full))
+            found = candidates.check_folder_name(found, None if unpacked.archive else os.path.abspath(full))
         found = replace(found, entry=replace(found.entry, source=of_plugin(found.entry.source, plugin)))
         if os.path.isabs(locked_path) and ports.project.scope == "project":
             return found.noted(f"{locked_path} is outside the project: others who share the lock do not have it")
@@ -318,8 +302,10 @@ def _unvouched(
     limit = ports.trusted_for(source)
     verdict, own = pins.judge_with_own_keys(unpacked.tree, ports.publishers, limit, ports.clock(), locked)
     content = read(verdict.tree, scan)
-    entry = entry_of(content, verdict, source, origin)
-    found = candidate_of(content, entry, verdict, unpacked.warnings, pins.trusted_publishers(ports.publishers))
+    entry = candidates.entry_of(content, verdict, source, origin)
+    found = candidates.candidate_of(
+        content, entry, verdict, unpacked.warnings, pins.trusted_publishers(ports.publishers)
+    )
     return replace(found, own=own) if own else found
 
 
@@ -344,9 +330,9 @@ def _with_patch(found: Candidate, entry: Locked, ports: Ports, *, scan: bool) ->
         if tree.digest != entry.tree:
             message = f"expected the patch to give the tree {entry.tree}, found {tree.digest}"
             raise WrongBytes(message, where=entry.patch.path)
-        patched = with_patched_tree(found, tree, read(tree, scan_here if scan else no_scan))
+        patched = candidates.with_patched_tree(found, tree, read(tree, scan_here if scan else no_scan))
         found = replace(patched, entry=entry, stored=found.stored and stored is not None)
-    notes = undeclared(found.capabilities, entry), patch_warning(found.name, entry, ports.project)
+    notes = candidates.undeclared(found.capabilities, entry), patch_warning(found.name, entry, ports.project)
     return found.noted(*filter(None, notes))
 
 
@@ -404,11 +390,11 @@ def with_new_patch(found: Candidate, tree: Tree, ports: Ports, before: Locked | 
         found.entry,
         tree=tree.digest,
         capabilities=content.capabilities,
-        requires=spelled(content.manifest),
+        requires=candidates.spelled(content.manifest),
         patch=old if is_there else patch,
     )
     data = None if is_there else text.encode()
-    return replace(with_patched_tree(found, tree, content), entry=entry, patch=data)
+    return replace(candidates.with_patched_tree(found, tree, content), entry=entry, patch=data)
 
 
 # From an entry of the lock to exactly the locked skill, or an error, whatever the source's index says now.
@@ -437,7 +423,7 @@ def by_lock(name: str, entry: Locked, ports: Ports, *, is_agreed: bool, scan: bo
     else:
         found = _by_locked_origin(name, entry.original, ports, is_agreed=is_agreed)
         found = found.map(lambda each: _with_patch(each, entry, ports, scan=scan))
-    return found.map(lambda each: check_claims(each, ports.project.scope, scan=scan))
+    return found.map(lambda each: candidates.check_claims(each, ports.project.scope, scan=scan))
 
 
 def obtain_locked(name: str, entry: Locked, ports: Ports, *, is_agreed: bool = False, scan: bool = True) -> Candidate:
@@ -449,7 +435,7 @@ def obtain_locked(name: str, entry: Locked, ports: Ports, *, is_agreed: bool = F
         Withdrawn: its registry withdrew it.
         SourceError: its source cannot be reached.
     """
-    with about_skill(name):
+    with candidates.about_skill(name):
         found = _from_store_or_source(name, entry.original, ports, is_agreed=is_agreed, scan=scan)
         return _with_patch(found, entry, ports, scan=scan)
 
@@ -472,7 +458,7 @@ def _from_store_or_source(name: str, entry: Locked, ports: Ports, *, is_agreed: 
     content, release = read(tree, scan_here if scan else no_scan), status.release
     size = tree.size if root is None else (release.size if release else None)
     shown = replace(entry, size=entry.size if size is None else size, version=content.manifest.version)
-    found = candidate_of(content, shown, verdict, (), publishers)
+    found = candidates.candidate_of(content, shown, verdict, (), publishers)
     found = _verified(name, entry, found, ports)
     found = replace(found, stored=ports.store.listing(entry.tree) is not None, voucher=ports.voucher(entry))
     return replace(found, published=release.published).noted(*status.yanked) if release else found
@@ -531,7 +517,7 @@ def _by_locked_registry(name: str, entry: Locked, ports: Ports) -> Acquisition:
         status = ReleaseStatus(name, entry, ports.index_of(name, entry))
         status.refuse(ports.project)
         if status.release is None:
-            raise missing_release(status, source, ports.project.scope)
+            raise candidates.missing_release(status, source, ports.project.scope)
     except NotFound as error:
         # A lock and a URL with different names are a contradiction, not a missing skill.
         found = _ARCHIVE.search(entry.url or "")
@@ -555,7 +541,7 @@ def _verified(name: str, entry: Locked, found: Candidate, ports: Ports) -> Candi
         raise WrongBytes(f"expected {name} to be {entry.size} bytes, found {found.entry.size}", where=where)
     if found.name != (own := entry.own_name(name)):
         raise SourceMismatch(f"the lock names {own}, its SKILL.md {found.name}", where=where)
-    is_same = is_same_place(found.entry, entry, ports.sources, ports.project.lock())
+    is_same = candidates.is_same_place(found.entry, entry, ports.sources, ports.project.lock())
     if found.entry.version != entry.version or not is_same:
         raise SourceMismatch(
             f"the lock has {name} {entry.version} from {where}, "
@@ -563,5 +549,5 @@ def _verified(name: str, entry: Locked, found: Candidate, ports: Ports) -> Candi
             where=name,
             hint=f"{command(scope, 'remove', name)}, then install it again",
         )
-    check_same_signer(found, entry, scope, ports.root_of(entry))
+    candidates.check_same_signer(found, entry, scope, ports.root_of(entry))
     return replace(found, name=name, entry=entry)

@@ -28,27 +28,11 @@ from skillhub.model.advisory import AdvisoriesDocument, AdvisoryFeed, AdvisoryIn
 from skillhub.model.discovery import parse_listing
 from skillhub.model.index import ADVISORIES, Admission, Index, Release
 from skillhub.model.tree import Tree
+from skillhub.registry import other_clients
 from skillhub.registry.git_objects import Objects, is_sound
 from skillhub.registry.log_writer import CHECKPOINT
 from skillhub.registry.operator import OpenRegistry
-from skillhub.registry.other_clients import (
-    FILE_CAP,
-    REPOSITORY,
-    ClientDocument,
-    ClientDocuments,
-    StaticRepository,
-    document_of,
-    document_path,
-    is_proved,
-    list_path,
-    lists,
-    offered,
-    offered_tree,
-    package_files,
-    plugin_catalogs,
-    plugin_objects,
-    skill_files,
-)
+from skillhub.registry.other_clients import FILE_CAP, REPOSITORY, ClientDocument, ClientDocuments, StaticRepository
 from skillhub.scan.results import ScanCache
 from skillhub.trust.documents import SHARD_PATHS, best_release, bucket_of, shard_path, shards
 from skillhub.trust.roles import OWN, SIGNED_FOLDERS
@@ -530,8 +514,8 @@ def cache_control(path: str) -> str:
 def files_of_skill(skill: OfferedSkill) -> Files:
     """Yield the files about one skill of an operator's registry."""
     compress = skill.offer.hub.settings.compress
-    return skill_files(
-        skill, skill.offer.url, lambda release, tree: packed_tar(package_files(release, tree), compress)
+    return other_clients.skill_files(
+        skill, skill.offer.url, lambda release, tree: packed_tar(other_clients.package_files(release, tree), compress)
     )
 
 
@@ -539,16 +523,16 @@ def files_of_all(offer: Offer) -> Files:
     """Yield the lists and the files of the git repository."""
     skills = {skill.name: skill for skill in offer.skills()}
     recorded: dict[str, ClientDocument] = {}
-    for path in sorted({list_path(name) for name in skills}):
+    for path in sorted({other_clients.list_path(name) for name in skills}):
         data = offer.read_built(path)
         recorded |= {document.name: document for document in ClientDocuments.parse(data, path).skills} if data else {}
     all_documents = (document_for(skill, recorded.get(name)) for name, skill in skills.items())
     documents = [document for document in all_documents if document is not None]
-    yield from lists(documents, offer.hub.settings.publisher, offer.url)
+    yield from other_clients.lists(documents, offer.hub.settings.publisher, offer.url)
 
     def objects(document: ClientDocument) -> Objects:
-        release_and_tree = offered_tree(skills[document.name])
-        return plugin_objects(*release_and_tree)[0] if release_and_tree else Objects()
+        release_and_tree = other_clients.offered_tree(skills[document.name])
+        return other_clients.plugin_objects(*release_and_tree)[0] if release_and_tree else Objects()
 
     folder = os.path.join(offer.hub.registry.site, REPOSITORY)
 
@@ -563,7 +547,7 @@ def files_of_all(offer: Offer) -> Files:
 
     repository = StaticRepository(read)
     when = int(offer.hub.signing.now.timestamp())
-    catalogs = plugin_catalogs(documents, offer.hub.settings.publisher)
+    catalogs = other_clients.plugin_catalogs(documents, offer.hub.settings.publisher)
     level = -1 if offer.hub.settings.compress else 0
     for path, data in repository.revised(documents, catalogs, objects, (when, level)):
         yield f"{REPOSITORY}/{path}", data
@@ -575,20 +559,20 @@ def document_for(skill: OfferedSkill, built: ClientDocument | None = None) -> Cl
     ``built``, from the last build, or else the written file, is returned if it matches the signed release; otherwise
     a new document is made.
     """
-    release = offered(skill)
+    release = other_clients.offered(skill)
     if release is None or RESERVED.match(skill.name):
         return None
-    if built is not None and is_proved(built, release):
+    if built is not None and other_clients.is_proved(built, release):
         return built
-    path = os.path.join(skill.offer.hub.registry.site, *document_path(skill.name).split("/"))
+    path = os.path.join(skill.offer.hub.registry.site, *other_clients.document_path(skill.name).split("/"))
     try:
         served = ClientDocument.parse(files.read(path, FILE_CAP) or b"", path)
-        if is_proved(served, release):
+        if other_clients.is_proved(served, release):
             return served
     except FormatError:
         pass
-    release_and_tree = offered_tree(skill)
-    return document_of(*release_and_tree) if release_and_tree else None
+    release_and_tree = other_clients.offered_tree(skill)
+    return other_clients.document_of(*release_and_tree) if release_and_tree else None
 
 
 SHAPES: Final = Part(name="shapes", of_skill=files_of_skill, of_all=files_of_all)

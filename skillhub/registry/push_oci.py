@@ -39,22 +39,7 @@ from skillhub.registry.push_targets import (
     overtaken,
     read_at_most,
 )
-from skillhub.sources.oci import (
-    ACCEPTED,
-    MANIFEST,
-    MANIFEST_CAP,
-    REGISTRY_SITE,
-    TITLE,
-    Blob,
-    OciManifest,
-    Trusts,
-    is_login_host,
-    kept_login,
-    login_not_sent,
-    read_image,
-    refused_access,
-    registry_host,
-)
+from skillhub.sources import oci
 
 _EMPTY = b"{}"
 _OLD = "application/vnd.docker.distribution.manifest.v1+json"  # accepted, since the tag would otherwise seem free
@@ -63,7 +48,7 @@ _ANSWER_CAP = 1 << 20  # bytes of an answer that is no file
 _PASSING = frozenset({408, 429, 500, 502, 503, 504})
 _T = TypeVar("_T")
 
-Layers = Mapping[str, Blob]
+Layers = Mapping[str, oci.Blob]
 
 
 class OciTarget(Target):
@@ -88,7 +73,7 @@ class OciTarget(Target):
     is_browsed = False
     waits: Sequence[float] = (0.5, 1.0, 2.0)  # seconds before each further attempt
 
-    def __init__(self, client: Any, tag: str, where: str, trusts: Trusts) -> None:  # noqa: ANN401 - a DXF
+    def __init__(self, client: Any, tag: str, where: str, trusts: oci.Trusts) -> None:  # noqa: ANN401 - a DXF
         self._client, self._tag, self.where, self._trusts = client, tag, where, trusts
         self._hint = "log in with docker or oras, or set SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD"
         session = client._sessions[0]
@@ -134,7 +119,7 @@ class OciTarget(Target):
         new_layers = {file.path: _layer(file, file.read()) for file in changed}
         layers = [new_layers.get(file.path) or self._layers[file.path] for file in site]
         manifest = _dump(layers)
-        if len(manifest) > MANIFEST_CAP:
+        if len(manifest) > oci.MANIFEST_CAP:
             hint = "publish to a folder or to S3, which have no such limit"
             raise UsageError(f"{len(site)} files are too many for one artifact", where=self.where, hint=hint)
         with self._converted_errors():
@@ -160,11 +145,11 @@ class OciTarget(Target):
             UnsafeTransfer: the other host is in a private network and the registry is not, or plain http leads there.
         """
         url = str(request.url)
-        is_own = is_login_host(self._client._base_url, url)
+        is_own = oci.is_login_host(self._client._base_url, url)
         if not (is_own or self._trusts(url)):
             self._check_named(url)
             if request.headers.pop("Authorization", None) and redirect is None:
-                self._hint = login_not_sent(self._client._host, url.partition("?")[0])
+                self._hint = oci.login_not_sent(self._client._host, url.partition("?")[0])
         elif is_own and "Authorization" not in request.headers and (login := get_netrc_auth(url)):
             HTTPBasicAuth(*login)(request)
         return request
@@ -219,12 +204,12 @@ class OciTarget(Target):
         self._with_retries(lambda: self._client.push_blob(data=data, digest=Digest.of(data)))
 
     def _manifest(self) -> bytes | None:
-        headers, path = {"Accept": ", ".join((*ACCEPTED, _OLD))}, f"manifests/{self._tag}"
+        headers, path = {"Accept": ", ".join((*oci.ACCEPTED, _OLD))}, f"manifests/{self._tag}"
 
         def read() -> bytes:
             # The client's own method for manifests has no limit of size.
             with self._client._request("get", path, headers=headers, stream=True) as response:
-                return read_at_most(MANIFEST_CAP, response.iter_content(1 << 16), "its manifest", self.where)
+                return read_at_most(oci.MANIFEST_CAP, response.iter_content(1 << 16), "its manifest", self.where)
 
         with self._converted_errors():
             try:
@@ -258,13 +243,13 @@ class OciTarget(Target):
             answer = getattr(error, "response", None)
             status, headers = (0, {}) if answer is None else (answer.status_code, answer.headers)
             status = 401 if isinstance(error, DXFUnauthorizedError) else status
-            if (message := refused_access(status, headers)) is not None:
+            if (message := oci.refused_access(status, headers)) is not None:
                 raise SourceError(message, where=self.where, hint=self._hint) from error
             message = f"the registry refuses the request: {quote(str(error))}"
             raise SourceError(message, where=self.where) from error
 
 
-def open_target(address: str, trusts: Trusts) -> Target:
+def open_target(address: str, trusts: oci.Trusts) -> Target:
     """Return the target for ``oci://REGISTRY/REPOSITORY:TAG``; the default tag is ``latest``.
 
     Plain http is used only for a registry on this machine. The login is sent to no other host than those of the
@@ -278,7 +263,7 @@ def open_target(address: str, trusts: Trusts) -> Target:
     """
     ref = _parsed(address)
     name, _, repository = ref.repository.partition("/")
-    host = registry_host(name)
+    host = oci.registry_host(name)
     tag = ref.tag or "latest"
     plain = RequestTarget.parse(f"http://{host}").loopback
     with ExitStack() as stack:
@@ -309,18 +294,18 @@ def _credentials(host: str) -> tuple[str, str] | None:
     user, password = (os.environ.get(f"SKILLHUB_OCI_{name}") for name in ("USERNAME", "PASSWORD"))
     if user and password:
         return user, password
-    return kept_login(host, os.environ)
+    return oci.kept_login(host, os.environ)
 
 
-def _layer(file: SiteFile, data: bytes) -> Blob:
-    annotations = {TITLE: file.path}
-    return Blob(digest=Digest.of(data), size=len(data), mediaType=media_type(file.path), annotations=annotations)
+def _layer(file: SiteFile, data: bytes) -> oci.Blob:
+    annotations = {oci.TITLE: file.path}
+    return oci.Blob(digest=Digest.of(data), size=len(data), mediaType=media_type(file.path), annotations=annotations)
 
 
-def _dump(layers: Sequence[Blob]) -> str:
+def _dump(layers: Sequence[oci.Blob]) -> str:
     """Return the manifest of these layers; equal layers give equal bytes."""
     document = {
-        "artifactType": REGISTRY_SITE,
+        "artifactType": oci.REGISTRY_SITE,
         "config": {
             "digest": Digest.of(_EMPTY),
             "mediaType": "application/vnd.oci.empty.v1+json",
@@ -330,7 +315,7 @@ def _dump(layers: Sequence[Blob]) -> str:
             {"annotations": blob.annotations, "digest": blob.digest, "mediaType": blob.media_type, "size": blob.size}
             for blob in layers
         ],
-        "mediaType": MANIFEST,
+        "mediaType": oci.MANIFEST,
         "schemaVersion": 2,
     }
     return json.dumps(document, separators=(",", ":"), sort_keys=True)
@@ -343,12 +328,12 @@ def _layers(manifest: bytes, where: str) -> Layers:
         StateError: the manifest is not that of a registry's site.
         FormatError: the manifest is malformed, or a layer has no title.
     """
-    document = strict_json(manifest, where, MANIFEST_CAP)
-    if not isinstance(document, dict) or document.get("artifactType") != REGISTRY_SITE:
+    document = strict_json(manifest, where, oci.MANIFEST_CAP)
+    if not isinstance(document, dict) or document.get("artifactType") != oci.REGISTRY_SITE:
         hint = "publish under another tag"
         raise StateError("expected a registry's site under this tag, found another artifact", where=where, hint=hint)
-    image = read_image(manifest, where)
-    if not isinstance(image, OciManifest):
+    image = oci.read_image(manifest, where)
+    if not isinstance(image, oci.OciManifest):
         raise FormatError("expected layers, found manifests", where=where)
     if not all(layer.title for layer in image.layers):
         raise FormatError("expected a layer with a title", where=where)
