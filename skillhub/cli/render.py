@@ -380,7 +380,7 @@ def remember_outcome(common: Common, outcome: Outcome, ports: Ports) -> None:
         return
     with suppress(SkillhubError):  # of a file that the command did not need
         state, store, trees = read_state(ports.project, ports.sources), ports.store, dict[str, str]()
-        shared = SharedFacts.of(ports)
+        shared = SharedFacts(ports)
         for name, entry in state.lock.skills.items():
             record = state.enabled(name)
             if record is None or entry.local or deciding_facts(name, shared, state, ports) is None:

@@ -268,7 +268,7 @@ def serve(
             common.terminal.say("stop with Ctrl-C")
         sys.stdout.flush()  # a program may wait for the address on a pipe
 
-    access = guard.AccessRules.of(address.host, address.ip, port, allow_host or (), token)
+    access = guard.AccessRules(address.host, address.ip, port, allow_host or (), token)
     application.run(application.server_of(workplace, access), listener, announce)
     common.terminal.say("stopped")
     return 0

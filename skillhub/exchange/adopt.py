@@ -162,7 +162,7 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
             left_out.append(result)
         else:
             adopted.append(result)
-    planner = Planner.of(options, state, ports)
+    planner = Planner(options, state, ports)
     plans = [_planned(skill, planner, ports) for skill in adopted]
     answers = ask([question for plan in plans for question in plan.questions()], ports, options.dry_run)
     warnings = tuple(origins.warnings)
@@ -269,8 +269,8 @@ def _planned(skill: _Adopted, planner: Planner, ports: Ports) -> Plan:
     found_in = [portable(os.path.dirname(path), base) for path in skill.find.copies]
     excluded = {portable(path, base) for path in (*skill.find.links, *filter(None, [skill.target]))}
     folders = dict.fromkeys((*planner.folders, *found_in))
-    link_folders = tuple(folder for folder in folders if f"{folder}/{skill.find.name}" not in excluded)
-    plan = replace(planner, folders=link_folders).plan(skill.candidate)
+    link_folders = [folder for folder in folders if f"{folder}/{skill.find.name}" not in excluded]
+    plan = planner.plan(skill.candidate, link_folders)
     if plan.linking is None or plan.disabled_by:
         return plan
     link_paths = [portable(path, base) for path in skill.find.links]

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from skillhub.command.ports import Ports
 from skillhub.command.state import State
@@ -520,18 +520,13 @@ def files_about(entries: Mapping[str, Locked], ports: Ports) -> list[str]:
     return found
 
 
-class SharedFacts(NamedTuple):
+class SharedFacts:
     """The facts that decide about every skill: this version, trusted publishers, policies and sources."""
 
-    facts: str
-    sources: Mapping[str, Source]
-
-    @classmethod
-    def of(cls, ports: Ports) -> SharedFacts:
-        """Return the facts that decide about every skill in this command."""
-        sources, policies = ports.sources.all(), [*ports.policies.all]
-        facts = code_stamps(), ports.publishers.all(), sources, policies, site_of(ports.environ)
-        return cls(digest_of(facts), sources)
+    def __init__(self, ports: Ports) -> None:
+        self.sources = ports.sources.all()
+        policies, site = [*ports.policies.all], site_of(ports.environ)
+        self.facts = digest_of((code_stamps(), ports.publishers.all(), self.sources, policies, site))
 
 
 def deciding_facts(name: str, shared: SharedFacts, state: State, ports: Ports) -> object:

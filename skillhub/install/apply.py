@@ -37,7 +37,7 @@ def apply(candidates: Mapping[str, Candidate], options: Options, state: State, p
         Refused: a question was not answered, or with no; nothing was changed.
         StateError: the disk is in the way.
     """
-    planner = Planner.of(options, state, ports, candidates.values())
+    planner = Planner(options, state, ports, candidates.values())
     plans = [planner.plan(each) for each in candidates.values()]
     sources = sources_with(candidates.values(), state.lock, ports)
     changed = source_changes(state.lock.sources, state.lock.sources if options.frozen else sources)
@@ -220,7 +220,7 @@ def enable(names: Sequence[str], options: Options, ports: Ports, disabling: Sequ
             candidates.append(by_lock(name, state.lock.skills[name], ports, is_agreed=is_agreed).run())
         if name in records:
             records[name] = replace(records[name], disabled_by="")
-    planner = Planner.of(options, replace(state, records=replace(state.records, skills=records)), ports)
+    planner = Planner(options, replace(state, records=replace(state.records, skills=records)), ports)
     plans = [planner.plan(each) for each in candidates]
     clearing = _clearing(disabling, state, ports)
     questions = [question for each in plans for question in each.questions()]

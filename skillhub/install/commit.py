@@ -8,7 +8,7 @@ that is stored and not locked is unused; a skill that is locked and not linked i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -302,41 +302,36 @@ class Plan:
         return found + (self.linking.questions() if self.linking else [])
 
 
-@dataclass(frozen=True, slots=True)
 class Planner:
-    """Plans the skills of one command, for its agents and their folders, by its options."""
+    """Plans the skills of one command, by its options, for its agents and their folders.
 
-    options: Options
-    state: State
-    ports: Ports
-    agents: tuple[Host, ...]
-    folders: tuple[str, ...]
-    linker: Linker
-    is_satisfied: NeedCheck
-    link: LinkKind
-    packages: Mapping[str, Collection[str]]
-    known_names: Callable[[], Mapping[str, Mapping[int, Sequence[str]]]]
-    about_project: Sequence[str]
+    Args:
+        options: The options of the command.
+        state: Lock, intent and records.
+        ports: The ports of the command.
+        coming: The candidates, also new skills.
 
-    @classmethod
-    def of(cls, options: Options, state: State, ports: Ports, coming: Iterable[Candidate] = ()) -> Planner:
-        """Return the planner with the facts that all skills share; ``coming`` are the candidates, also new skills.
+    Raises:
+        UsageError: an id belongs to no agent.
+        LinkLeavesProject: a folder of the project is a link that leads out of the project.
+    """
 
-        Raises:
-            UsageError: an id belongs to no agent.
-            LinkLeavesProject: a folder of the project is a link that leads out of the project.
-        """
-        agents = chosen_agents(options, state.records, state.intent, ports)
-        folders = link_folders(ports.project, agents, ports.user_home, ports.environ)
-        linker = Linker(ports.project, ports.store)
-        link = state.intent.link or Settings.read(ports.project.home).install.link or "copy"
-        packages = packages_of(state, coming)
-        names = cache(partial(known_names, state, ports))  # a command with nothing to do needs none of them
-        satisfied, about = need_check(ports.environ), [*about_project(ports)]
-        return cls(options, state, ports, agents, folders, linker, satisfied, link, packages, names, about)
+    def __init__(self, options: Options, state: State, ports: Ports, coming: Iterable[Candidate] = ()) -> None:
+        self.options, self.state, self.ports = options, state, ports
+        self.agents = chosen_agents(options, state.records, state.intent, ports)
+        self.folders = link_folders(ports.project, self.agents, ports.user_home, ports.environ)
+        self.linker = Linker(ports.project, ports.store)
+        self.link: LinkKind = state.intent.link or Settings.read(ports.project.home).install.link or "copy"
+        self.packages = packages_of(state, coming)
+        self.known_names = cache(
+            partial(known_names, state, ports)
+        )  # a command with nothing to do needs none of them
+        self.is_satisfied, self.about_project = need_check(ports.environ), [*about_project(ports)]
 
-    def plan(self, candidate: Candidate) -> Plan:
+    def plan(self, candidate: Candidate, folders: Sequence[str] | None = None) -> Plan:
         """Return the plan for a candidate: its needs, its places, and its differences from the version before.
+
+        The places are in ``folders``, by default in those of the planner.
 
         Raises:
             Forbidden: a policy forbids it.
@@ -375,7 +370,7 @@ class Planner:
                 needs = needs_for_agents(name, manifest, record, self.options, self.agents, self.ports)
             else:
                 needs = needs_to_enable(candidate, record, self.options, self.is_satisfied, self.agents, self.ports)
-            linking = self._linking(candidate, record)
+            linking = self._linking(candidate, record, self.folders if folders is None else folders)
         changes = changes_of(candidate, self.state, self.ports)
         return Plan(candidate, record, needs, linking, disabled_by, changes, self._diff(candidate, changes))
 
@@ -410,9 +405,8 @@ class Planner:
         named = [each for each in self.agents if {each.id, *each.aliases}.intersection(self.options.agents)]
         return [each for each in named if each.named_folder and entry.name is not None]
 
-    def _linking(self, candidate: Candidate, record: Record | None) -> Linking:
+    def _linking(self, candidate: Candidate, record: Record | None, folders: Sequence[str]) -> Linking:
         kind = self.options.link or (record.link if record else None) or self.link
-        folders = self.folders
         if candidate.entry.name is not None:
             agents = [each for each in self.agents if not each.named_folder]
             folders = link_folders(self.ports.project, agents, self.ports.user_home, self.ports.environ)

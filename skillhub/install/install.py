@@ -92,7 +92,7 @@ def _unchanged(resolved: Sequence[ResolvedSkill], options: Options, state: State
     names = {each.name for each in locked_skills if each.wanted in (None, state.intent.skills.get(each.name))}
     if not names:
         return names
-    found = Planner.of(options, state, ports).unchanged(names, SharedFacts.of(ports))
+    found = Planner(options, state, ports).unchanged(names, SharedFacts(ports))
     waiting = [each.name for each in resolved if each.name not in found]
     while waiting:
         needing = found.intersection(state.lock.dependents.get(waiting.pop(), ()))
@@ -103,7 +103,7 @@ def _unchanged(resolved: Sequence[ResolvedSkill], options: Options, state: State
 
 def _note_unchanged(done: Mapping[str, Candidate], names: Iterable[str], state: State, ports: Ports) -> None:
     """Remember which of these skills, just planned, were in order and without warnings."""
-    shared = SharedFacts.of(ports)
+    shared = SharedFacts(ports)
     for name in names if ports.store.proved.is_believed else ():
         found = done[name]
         # The signature of an unknown signer may have a certificate, which expires; the lock does not mention it.

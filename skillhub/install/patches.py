@@ -57,7 +57,7 @@ def drop(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
 def _agree(names: Sequence[str], make: _Make, options: Options, ports: Ports) -> Outcome:
     state = read_state(ports.project, ports.sources)
     refuse_unknown(names, state.lock.skills, ports.project, state.unlocked)
-    planner = Planner.of(options, state, ports)
+    planner = Planner(options, state, ports)
     candidates = [make(name, state, ports) for name in dict.fromkeys(names)]
     plans = [planner.plan(each) for each in candidates]
     # The user made the edits, but may never have seen the tree that the lock names as the unpatched one.

@@ -10,7 +10,6 @@ import asyncio
 import json
 from base64 import b64decode
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
 from ipaddress import ip_address
@@ -32,30 +31,25 @@ BODY_SECONDS: Final = 10.0
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
 
-@dataclass(frozen=True, slots=True)
 class AccessRules:
-    """The rules for requests.
+    """The rules for requests to a server.
 
-    Attributes:
-        hosts: The accepted values of ``Host`` in lower case, each with its port unless that is 80.
+    Args:
+        host: The address to listen on, as it was typed.
+        ip: The same as an IP address. If the server listens on every address of this machine, any IP address with
+            ``port`` is an accepted ``Host``, since DNS rebinding needs a name.
         port: The port of the server.
-        any_address: Whether the server listens on every address of this machine. Then any IP address with ``port`` is
-            an accepted ``Host``, since DNS rebinding needs a name.
+        more: Further names of the server.
         token: The token that every request must have; None if there is none.
     """
 
-    hosts: frozenset[str]
-    port: int
-    any_address: bool = False
-    token: str | None = None
-
-    @classmethod
-    def of(cls, host: str, ip: str, port: int, more: Iterable[str] = (), token: str | None = None) -> AccessRules:
-        """Return the rules of a server that listens on ``ip``, typed as ``host``, and has ``more`` names."""
+    def __init__(self, host: str, ip: str, port: int, more: Iterable[str] = (), token: str | None = None) -> None:
         names = [*_LOCAL, host.lower(), f"[{ip}]" if ":" in ip else ip]
-        hosts = {f"{name}:{port}" for name in names} | {name for name in names if port == 80}
-        hosts |= {name for extra in more for name in (extra.lower(), f"{extra.lower()}:{port}")}
-        return cls(frozenset(hosts), port, ip_address(ip).is_unspecified, token)
+        # The accepted values of `Host`, each with its port unless that is 80.
+        self._hosts = {f"{name}:{port}" for name in names} | {name for name in names if port == 80}
+        self._hosts |= {name for extra in more for name in (extra.lower(), f"{extra.lower()}:{port}")}
+        self._port, self._any_address = port, ip_address(ip).is_unspecified
+        self.token = token
 
     def refusal(self, scope: Scope) -> tuple[int, str, str] | None:
         """Return status, message and hint of the refusal of a request; None if the request is accepted."""
@@ -79,8 +73,8 @@ class AccessRules:
 
     def _is_host(self, host: str) -> bool:
         name, _, port = host.rpartition(":")
-        if host in self.hosts or not self.any_address or port != str(self.port):
-            return host in self.hosts
+        if host in self._hosts or not self._any_address or port != str(self._port):
+            return host in self._hosts
         try:
             return bool(ip_address(name[1:-1] if name[:1] == "[" and name[-1:] == "]" else name))
         except ValueError:

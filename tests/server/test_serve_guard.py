@@ -95,7 +95,7 @@ def test_names_of_this_machine_are_accepted(client, host):
 
 
 def test_attack_two_host_fields_or_none_are_refused(machine):
-    access = AccessRules.of("127.0.0.1", "127.0.0.1", PORT)
+    access = AccessRules("127.0.0.1", "127.0.0.1", PORT)
     for hosts in ([], [HOST.encode(), HOST.encode()], [b"evil.example", HOST.encode()]):
         scope = {
             "headers": [(b"host", each) for each in hosts],
@@ -254,7 +254,7 @@ def test_attack_tokens_are_compared_as_digests_of_equal_length(guarded, monkeypa
     ],
 )
 def test_public_server_accepts_its_addresses_and_configured_names(host, ip, more, asked, is_answered):
-    access = AccessRules.of(host, ip, PORT, more, TOKEN)
+    access = AccessRules(host, ip, PORT, more, TOKEN)
     scope = {
         "headers": [(b"host", asked.encode()), (b"authorization", f"Bearer {TOKEN}".encode())],
         "raw_path": b"/",

@@ -29,7 +29,7 @@ def api(machine, monkeypatch, token=None, host="127.0.0.1", ip="127.0.0.1", more
     for name, value in machine.environ.items():
         monkeypatch.setenv(name, value)
     workplace = workplace_of(Common(project=str(machine.project)))
-    app = application(workplace, AccessRules.of(host, ip, PORT, more, token), ChangeStreams(workplace, 0.05))
+    app = application(workplace, AccessRules(host, ip, PORT, more, token), ChangeStreams(workplace, 0.05))
     client = TestClient(app, base_url=BASE, raise_server_exceptions=False)
     client.workplace = workplace  # type: ignore[attr-defined]
     return client
