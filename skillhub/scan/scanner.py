@@ -211,7 +211,8 @@ def _matches(view: Letters, source: SourceFile) -> Iterator[tuple[Rule, int]]:
     line, counted_to = 1, 0
     for window in windows(view.data):
         letters = view if window.data is view.data else Letters(window.data)
-        invisible = () if source.is_binary else hidden(letters.data, first=window.start == 0)
+        text = letters.data
+        invisible = hidden_in_binary(text) if source.is_binary else hidden(text, first=window.start == 0)
         found = (*invisible, *_window_matches(letters, source.path))
         kept = [(rule, at) for rule, at in found if window.keep <= window.start + at < window.until]
         lines = dict[int, int]()

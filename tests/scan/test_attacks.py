@@ -237,6 +237,8 @@ def test_attack_a_text_in_look_alike_forms_of_a_character_is_found(one, other):
 def test_attack_a_hidden_text_in_a_picture_is_found():
     assert "SH002" in seen(b"\x89PNG\r\n\x1a\n\0" + (TAGS * 9).encode(), "a.png")
     assert seen(b"\x89PNG\r\n\x1a\n\0" + (TAGS * 2).encode(), "a.png") == set()
+    for encoding in ("utf-16", "utf-16-be", "utf-32"):
+        assert "SH002" in seen(("Some text. " * 99 + TAGS * 9).encode(encoding), "assets/a.dat")
 
 
 @pytest.mark.parametrize(
