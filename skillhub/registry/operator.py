@@ -441,8 +441,9 @@ class OpenRegistry:
         pinned = written.pinned_documents(index, publishers)
         written.refuse_large({**targets, **parts, **metadata, **pinned})
         signed = {path_of(target): data for path, data in targets.items() if (target := revised.find(path))}
-        # A small registry has no such lists: if one exists, a killed call left it.
-        stale_lists = dict.fromkeys(() if self.large else written.SHARD_PATHS)
+        # A small registry has no such lists: if their folder exists, a killed call left it.
+        lists = os.path.join(self.registry.site, os.path.dirname(written.SHARD_PATHS[0]))
+        stale_lists = dict.fromkeys(written.SHARD_PATHS if not self.large and os.path.lexists(lists) else ())
         self.serve(revised, {**(archives or {}), **logged, **pinned, **stale_lists, **parts, **signed}, public)
 
     def _in_parts(
@@ -552,8 +553,7 @@ class OpenRegistry:
     def sign(self, path: str, data: bytes) -> None:
         """Sign a target with these bytes and serve the new state; raises as ``serve``."""
         revised = self.metadata.revise({path: data}, self.keys.of, self.dates)
-        target = revised.find(path)
-        self.serve(revised, {path_of(target): data} if target else {})
+        self.serve(revised, {path_of(target): data} if (target := revised.find(path)) else {})
 
     def signed(self, path: str) -> bytes:
         """Return the verified content of a target.
