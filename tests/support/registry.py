@@ -93,8 +93,9 @@ class Simulator:
 
     def pull(self) -> None:
         self._kept = None
+        start = len(os.path.join(self.dir.site, ""))
         self.files = {
-            os.path.relpath(os.path.join(top, name), self.dir.site).replace(os.sep, "/"): _read(top, name)
+            os.path.join(top, name)[start:].replace(os.sep, "/"): _read(top, name)
             for top, _, names in os.walk(self.dir.site)
             for name in names
         }
