@@ -14,16 +14,7 @@ from skillhub.cli.render import held_back, remember_idle, remember_outcome, show
 from skillhub.disk.home import Home, about_home
 from skillhub.errors import BadSignature, NameNotOwned, NotFound, Refused, SkillhubError, Withdrawn
 from skillhub.formats.text import as_command, command, from_here
-from skillhub.project.copies import (
-    absolute,
-    agent_folders,
-    is_in_package,
-    managed,
-    not_agreed,
-    unmanaged,
-    unproved,
-    users_skills,
-)
+from skillhub.project import copies
 from skillhub.project.intent import is_from
 from skillhub.project.project import Project
 from skillhub.project.store import Store
@@ -73,17 +64,19 @@ def installed(common: Common) -> InstalledSkills:
     """Return the installed skills, and the unmanaged skills in agents' folders."""
     project = common.open_project()
     store = common.proved_store(project, believed=True, kept=not common.dry_run)
-    skills = _with_edits(managed(project, store, os.environ), project, store)
-    if folders := [*unmanaged(project, common.user_home, os.environ)]:
+    skills = _with_edits(copies.managed(project, store, os.environ), project, store)
+    if folders := [*copies.unmanaged(project, common.user_home, os.environ)]:
         from skillhub.runtime.discover import found_skill
 
         skills += [found_skill(folder, project.scope) for folder in folders]
     skills.sort(key=lambda skill: skill.name)
     if (chosen := common.chosen([])) is not None:
         skills = [
-            each for each in skills if each.name in chosen or (not each.managed and is_in_package(each.path, project))
+            each
+            for each in skills
+            if each.name in chosen or (not each.managed and copies.is_in_package(each.path, project))
         ]
-    users = _with_edits(users_skills(project, common.user_home, store, os.environ), project, store)
+    users = _with_edits(copies.users_skills(project, common.user_home, store, os.environ), project, store)
     left = _copies_that_left_the_lock(project)
     if os.path.isdir(common.home.registries):  # a registry was asked on this machine
         skills = _with_recalls(skills, left, project)
@@ -97,7 +90,7 @@ def installed(common: Common) -> InstalledSkills:
 
 def _with_edits(skills: Sequence[Skill], project: Project, store: Store) -> list[Skill]:
     """Return the skills ``with_edits``, whose module is imported only if a copy may have changed since its hash."""
-    changes = [unproved(each, store) for each in skills]
+    changes = [copies.unproved(each, store) for each in skills]
     if not any(changes):
         return [replace(each, edited=()) for each in skills]
     from skillhub.runtime.loading import with_edits
@@ -109,7 +102,7 @@ def _copies_that_left_the_lock(project: Project) -> dict[str | None, str]:
     """Return the name of the skill of each copy that skillhub made and whose skill is no longer in the lock."""
     records = project.records().skills
     gone = records.keys() - project.lock().skills
-    return {absolute(project.base, link): name for name in gone for link in records[name].links}
+    return {copies.absolute(project.base, link): name for name in gone for link in records[name].links}
 
 
 def _with_recalls(skills: Sequence[Skill], left: Mapping[str | None, str], project: Project) -> list[Skill]:
@@ -217,7 +210,7 @@ def _remember(found: InstalledSkills, common: Common) -> None:
         return
     trees = {path: each.tree for each in found.skills for path in (*each.links, each.path) if path and each.tree}
     with suppress(OSError, SkillhubError):
-        for folder in agent_folders(found.project, common.user_home, os.environ):
+        for folder in copies.agent_folders(found.project, common.user_home, os.environ):
             paths = [os.path.join(folder, name) for name in os.listdir(folder)]
             # A link may lead to a folder that appears later.
             if any(os.path.isdir(path) or os.path.islink(path) for path in paths if path not in trees):
@@ -239,9 +232,9 @@ def _warn_of(found: InstalledSkills, common: Common) -> None:
     for skill in (*found.skills, *found.users):
         if skill.edited:
             shows = command(skill.scope, "diff", skill.name)
-            where, copies = ", ".join(skill.edited), "these copies" if len(skill.edited) > 1 else "this copy"
+            where, these = ", ".join(skill.edited), "these copies" if len(skill.edited) > 1 else "this copy"
             message = f"{skill.name} was edited: agents that read {where} load the edit; "
-            message += f"catalog, load, mcp and serve leave {copies} out"
+            message += f"catalog, load, mcp and serve leave {these} out"
             if others := set(skill.links).difference(skill.edited):
                 message += f", and agents that read {', '.join(sorted(others))} load the locked files"
             common.terminal.out(f"{message}: {shows}", "yellow")
@@ -315,7 +308,7 @@ def _hints(found: Sequence[Verified], ports: Ports, common: Common) -> Iterator[
     ways = remedies(ports.project, ports.seen).values()  # sync refuses until then
     then = "then " if ways else ""
     yield from ways
-    unagreed = not_agreed(ports.project)
+    unagreed = copies.not_agreed(ports.project)
     new = {each.name for each in found if any(problem.code == "missing" for problem in each.problems)}
     if new.intersection(unagreed):
         yield f"{common.command('install')} asks about skills that you did not agree to here, and enables them"
@@ -377,7 +370,7 @@ def sync(common: Common, verify: Verify = False) -> int:
         if ways := remedies(ports.project, ports.seen).values():
             error.hint = f"{'; '.join(ways)}; until then {common.command('sync')} restores no skill"
         raise
-    waiting = not_agreed(ports.project)
+    waiting = copies.not_agreed(ports.project)
     show_outcome(common, outcome, "sync", "synced", dict.fromkeys(waiting, "not agreed to"))
     if waiting and not common.json:
         asks = f"{common.command('install')} asks about them"
@@ -420,7 +413,7 @@ def _removal_of_unmanaged(name: str, ports: Ports) -> str:
     from skillhub.runtime.discover import found_skill
 
     scope = ports.project.scope
-    folders = unmanaged(ports.project, ports.user_home, ports.environ)
+    folders = copies.unmanaged(ports.project, ports.user_home, ports.environ)
     found = [each for each in folders if name in (os.path.basename(each), found_skill(each, scope).name)]
     ways = " && ".join(removal_of(folder, ports) for folder in found)
     return f"an agent's folder has it, and no lock: {ways} removes it" if ways else ""

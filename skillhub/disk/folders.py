@@ -14,17 +14,8 @@ from functools import cache, cached_property
 from hashlib import sha256
 from typing import TypeAlias
 
-from skillhub.disk.files import (
-    CLOEXEC,
-    HAS_HANDLES,
-    NO_LINK,
-    OPEN_FOLDER,
-    HeldFolder,
-    disk_errors,
-    is_link,
-    keeps_modes,
-    names_in,
-)
+from skillhub.disk import files
+from skillhub.disk.files import CLOEXEC, HAS_HANDLES, NO_LINK, OPEN_FOLDER, HeldFolder
 from skillhub.errors import StateError, UnsafeArchive
 from skillhub.model.tree import File, ListedFile, Listing, Tree
 
@@ -61,7 +52,9 @@ class FolderEntry:
     file: File | None
 
 
-def write_tree(folder: str, files: Iterable[tuple[str, File]], *, read_only: bool, dir_fd: int | None = None) -> None:
+def write_tree(
+    folder: str, content: Iterable[tuple[str, File]], *, read_only: bool, dir_fd: int | None = None
+) -> None:
     """Write files below ``folder``, which must not exist yet; modes do not depend on the umask.
 
     ``read_only`` is about the files; the owner can still remove the folders.
@@ -70,7 +63,7 @@ def write_tree(folder: str, files: Iterable[tuple[str, File]], *, read_only: boo
         OSError: an error of the system; the caller removes the files written so far.
     """
     with _NewFolder(folder, dir_fd) as new:
-        for path, file in files:
+        for path, file in content:
             mode = (0o555 if file.executable else 0o444) if read_only else (0o755 if file.executable else 0o644)
             name, at = new.place(path)
             write_file(name, file.data, mode, at)
@@ -202,7 +195,7 @@ class ExecuteBits:
     def are_kept(self) -> bool:
         """Whether the file system keeps the bits."""
         above = os.path.dirname(self._folder) if self._dir_fd is None else ""
-        return keeps_modes(above or ".", self._dir_fd)
+        return files.keeps_modes(above or ".", self._dir_fd)
 
     def of(self, path: str, found: bool) -> bool:
         """Return the bit of the file at ``path``, of which the system says that it is ``found``."""
@@ -281,7 +274,7 @@ def _paths(folder: str, skip: str | None = None) -> Iterator[tuple[str, bool]]:
             for row in rows:
                 if row.name == skip:
                     continue
-                if row.is_dir(follow_symlinks=False) and not (_HAS_JUNCTIONS and is_link(row.path)):
+                if row.is_dir(follow_symlinks=False) and not (_HAS_JUNCTIONS and files.is_link(row.path)):
                     waiting.append(f"{prefix}{row.name}/")
                 else:
                     yield prefix + row.name, row.is_file(follow_symlinks=False)
@@ -332,7 +325,7 @@ def listing_of(path: str, like: FileBits | None = None) -> Listing | None:
     Raises:
         StateError: it cannot be read.
     """
-    with disk_errors(path):
+    with files.disk_errors(path):
         return list_folder(path, like) if os.path.isdir(path) else None
 
 
@@ -420,13 +413,13 @@ def swept(top: str) -> Iterator[None]:
 def remove_unfinished(folder: str, root: HeldFolder) -> None:
     """Remove the files in a folder that killed processes did not finish, as far as the disk allows it."""
     with suppress(StateError):
-        for name in filter(UNFINISHED_FILE.fullmatch, names_in(folder)):
+        for name in filter(UNFINISHED_FILE.fullmatch, files.names_in(folder)):
             remove_below(os.path.join(folder, name), root)
 
 
 def append(path: str, text: str, root: HeldFolder) -> None:
     """Add a text to a file below ``root`` that may be missing; raises as ``remove_below``, also for a link."""
-    with disk_errors(path), root.hold(path, make=True) as (name, at):
+    with files.disk_errors(path), root.hold(path, make=True) as (name, at):
         handle = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_LINK | CLOEXEC, dir_fd=at)
         with os.fdopen(handle, "a", encoding="utf-8") as file:
             file.write(text)
@@ -439,7 +432,7 @@ def remove_below(path: str, root: HeldFolder) -> None:
         LinkLeavesProject: a folder on the path has become a link.
         StateError: the disk refuses.
     """
-    with disk_errors(path), suppress(FileNotFoundError), root.hold(path) as (name, at):
+    with files.disk_errors(path), suppress(FileNotFoundError), root.hold(path) as (name, at):
         os.remove(name, dir_fd=at)
     with suppress(OSError):
         while (path := os.path.dirname(path)) != root.path:
@@ -535,7 +528,7 @@ def _permit(name: str, dir_fd: int | None) -> None:
 def _remove_by_path(folder: str) -> None:
     waiting, emptied = [folder], []
     while waiting:
-        if is_link(waiting[-1]):
+        if files.is_link(waiting[-1]):
             raise OSError(ELOOP, "a folder became a link while it was removed", waiting[-1])
         emptied.append(waiting.pop())
         with suppress(PermissionError):
@@ -543,7 +536,7 @@ def _remove_by_path(folder: str) -> None:
         with os.scandir(emptied[-1]) as rows:
             for row in rows:
                 # Python 3.11 reports a junction as a folder; its target is not ours to remove.
-                if row.is_dir(follow_symlinks=False) and not is_link(row.path):
+                if row.is_dir(follow_symlinks=False) and not files.is_link(row.path):
                     waiting.append(row.path)
                 else:
                     os.unlink(row.path)

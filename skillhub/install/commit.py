@@ -22,20 +22,7 @@ from skillhub.disk.proved import digest_of
 from skillhub.errors import FormatError, SecurityError, StateError, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import command
-from skillhub.install import candidates, pins
-from skillhub.install.admission import (
-    SharedFacts,
-    admit,
-    advised,
-    check_against_record,
-    deciding_facts,
-    files_about,
-    moved_records,
-    new_first,
-    packages_of,
-    rebased_lock,
-    with_advisories,
-)
+from skillhub.install import admission, candidates, pins
 from skillhub.install.candidates import Candidate
 from skillhub.install.links import Linker, Linking, write_records
 from skillhub.install.need_questions import AnsweredNeeds, OpenNeeds, facts_of, needs_for_agents, needs_to_enable
@@ -135,7 +122,7 @@ def commit(
                 changed |= bool(change.needs.writes)
         after = {**records_before, **disabled, **{change.name: change.record for change in changes}}
         records = Records(
-            moved_records(after, now.lock, lock, ports),
+            admission.moved_records(after, now.lock, lock, ports),
             agents=tuple(dict.fromkeys((*now.records.agents, *options.agents))),
             created_paths=tuple(dict.fromkeys((*now.records.created_paths, *created_paths))),
         )
@@ -195,7 +182,7 @@ def _lock(
         if alias not in known or not known[alias].is_meant(agreed[alias]):
             hint = "run the command again"
             raise StateError(f"another process changed the source {alias} meanwhile", where=alias, hint=hint)
-    return rebased_lock(Lock({**now.lock.skills, **entries}, now.lock.sources), sources)
+    return admission.rebased_lock(Lock({**now.lock.skills, **entries}, now.lock.sources), sources)
 
 
 def _write_documents(
@@ -322,7 +309,7 @@ class Planner:
         self.folders = link_folders(ports.project, self.agents, ports.user_home, ports.environ)
         self.linker = Linker(ports.project, ports.store)
         self.link: LinkKind = state.intent.link or Settings.read(ports.project.home).install.link or "copy"
-        self.packages = packages_of(state, coming)
+        self.packages = admission.packages_of(state, coming)
         self.known_names = cache(
             partial(known_names, state, ports)
         )  # a command with nothing to do needs none of them
@@ -344,12 +331,12 @@ class Planner:
         others = [each for each in intent.packages.get(candidate.name, ()) if each != intent.package]
         if wanted and others and wanted != intent.skills[candidate.name]:
             raise two_lines(candidate.name, (intent.skills[candidate.name], others[0]), (wanted, intent.package))
-        check_against_record(candidate, self.state, self.ports)
-        candidate = admit(with_advisories(candidate, self.ports), self.state, self.ports)
+        admission.check_against_record(candidate, self.state, self.ports)
+        candidate = admission.admit(admission.with_advisories(candidate, self.ports), self.state, self.ports)
         record = self.state.records.skills.get(candidate.name)
         is_agreed = record is not None and record.is_of(candidate.entry)
         if not is_agreed:
-            candidate = new_first(candidate, record, self.ports)
+            candidate = admission.new_first(candidate, record, self.ports)
             # First, since few notes are shown, and the skill's own files may cause any number of them.
             about = (*self.about_project, *about_name(candidate, self.known_names(), self.ports))
             candidate = replace(candidate, warnings=(*about, *candidate.warnings))
@@ -452,7 +439,7 @@ class Planner:
                 yield step.link
         yield from () if packages else record.links
 
-    def unchanged(self, names: Collection[str], shared: SharedFacts) -> set[str]:
+    def unchanged(self, names: Collection[str], shared: admission.SharedFacts) -> set[str]:
         """Return the locked skills for which ``plan`` is known to find no change, question or warning.
 
         If no fact that decides about any of them has changed since the last command, only their files are checked.
@@ -466,7 +453,7 @@ class Planner:
         if not (state.files_digest and store.proved.holds(state_folder, digest_of((facts, sorted(known))))):
             stamps = None
             with suppress(OSError):
-                paths = files_about({name: state.lock.skills[name] for name in known}, self.ports)
+                paths = admission.files_about({name: state.lock.skills[name] for name in known}, self.ports)
                 stamps = store.proved.look(state_folder, [each.removeprefix(state_folder) for each in paths])
             self.ports.seen.forget()  # read them again: the decision is stored with the files seen above
             undecided = {name for name in known if not self._is_decided(name, shared)}
@@ -475,12 +462,12 @@ class Planner:
             known -= undecided
             store.proved.keep(state_folder, digest_of((facts, sorted(known))), stamps if state.files_digest else None)
         if known and self.ports.advisories.known():
-            known = {name for name in known if not advised(name, state.lock.skills[name], None, self.ports)}
+            known = {name for name in known if not admission.advised(name, state.lock.skills[name], None, self.ports)}
         return {name for name in known if self._is_in_place(name)}
 
-    def _is_decided(self, name: str, shared: SharedFacts) -> bool:
+    def _is_decided(self, name: str, shared: admission.SharedFacts) -> bool:
         record, entry = self.state.agreed(name), self.state.lock.skills[name]
-        facts = deciding_facts(name, shared, self.state, self.ports)
+        facts = admission.deciding_facts(name, shared, self.state, self.ports)
         return (
             self.ports.store.proved.is_noted(name, facts)
             and record is not None

@@ -14,17 +14,9 @@ from skillhub.disk.home import LOCK
 from skillhub.edits import patch
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command
+from skillhub.install import links
 from skillhub.install.admission import policy_subject, refuse_known_bad
 from skillhub.install.candidates import Candidate, ReleaseStatus
-from skillhub.install.links import (
-    Linker,
-    Linking,
-    copies_to_remove,
-    kept_edited,
-    removal_questions,
-    unmanaged_copies,
-    write_records,
-)
 from skillhub.model.lock import Locked
 from skillhub.model.tree import Tree
 from skillhub.policy.policy import LASTING
@@ -69,13 +61,13 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
             known = [link for record in state.records.skills.values() for link in record.links]
             copies.sweep(ports.project, known, mcp_config.shared_folders(ports.project))
         fetched, notes = _fetch(obtain, state, ports)
-        linker = Linker(ports.project, ports.store)
+        linker = links.Linker(ports.project, ports.store)
         planned, foreign = _plan(fetched, linker, unlocked, state, ports)
         _refuse_forbidden([each.name for each in planned if state.enabled(each.name) and not each.done], state, ports)
         questions = [
             question
             for each in planned
-            for question in (each.questions() if state.enabled(each.name) else removal_questions([each]))
+            for question in (each.questions() if state.enabled(each.name) else links.removal_questions([each]))
         ]
         asked = ask(questions, ports, dry_run)
         answered = {each.name: each.answered(asked) for each in planned}
@@ -98,14 +90,14 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
             *_patches(state, ports),
             *notes,
         ),
-        left_out=(*map(kept_edited, sorted(kept)), *foreign),
+        left_out=(*map(links.kept_edited, sorted(kept)), *foreign),
         unchanged=frozenset(state.lock.skills.keys() - touched),
         pending=dry_run and bool(removed),
         saved=linker.saved,
     )
 
 
-def _removed(plans: Iterable[Linking], state: State, verb: str) -> list[str]:
+def _removed(plans: Iterable[links.Linking], state: State, verb: str) -> list[str]:
     """Return a line for each skill that is removed from agents' folders, with the places."""
     lines = []
     for linking in plans:
@@ -182,10 +174,10 @@ def _fetch(obtain: Obtain, state: State, ports: Ports) -> tuple[Mapping[Digest, 
 
 
 def _plan(
-    fetched: Mapping[Digest, Tree], linker: Linker, unlocked: Collection[str], state: State, ports: Ports
-) -> tuple[list[Linking], list[LeftOut]]:
+    fetched: Mapping[Digest, Tree], linker: links.Linker, unlocked: Collection[str], state: State, ports: Ports
+) -> tuple[list[links.Linking], list[LeftOut]]:
     """Return the linking of each skill that may change, and the folders that skillhub did not make and leaves."""
-    plans: dict[str, Linking] = {}
+    plans: dict[str, links.Linking] = {}
     for name, record in state.records.skills.items():
         if name in unlocked:
             continue
@@ -199,10 +191,10 @@ def _plan(
         else:
             plans[name] = linker.plan_removal(name, record)
     left: dict[str, str] = {}
-    for name, paths in unmanaged_copies(state.lock, state.records, ports).items():
-        steps, others = copies_to_remove(name, paths, state, ports)
+    for name, paths in links.unmanaged_copies(state.lock, state.records, ports).items():
+        steps, others = links.copies_to_remove(name, paths, state, ports)
         if steps:
-            linking = plans.get(name, Linking(name, "copy", ()))
+            linking = plans.get(name, links.Linking(name, "copy", ()))
             plans[name] = replace(linking, steps=(*linking.steps, *steps))
         left |= dict.fromkeys(others, name)
     why = "has the name of a locked skill, and skillhub did not put it there; move it away"
@@ -210,10 +202,10 @@ def _plan(
 
 
 def _carry_out(
-    plans: Sequence[Linking], kept: Collection[str], fetched: Mapping[Digest, Tree], state: State, ports: Ports
+    plans: Sequence[links.Linking], kept: Collection[str], fetched: Mapping[Digest, Tree], state: State, ports: Ports
 ) -> bool:
     """Store fetched trees, restore or remove links; return whether anything changed."""
-    linker, records = Linker(ports.project, ports.store), state.records.skills
+    linker, records = links.Linker(ports.project, ports.store), state.records.skills
     if state.lock.skills:
         ports.project.remember()  # from now on ``cache gc`` keeps the trees of this project
     # A stored tree that the user edited through links, and keeps, is not replaced.
@@ -238,5 +230,5 @@ def _carry_out(
     }
     new_records = replace(state.records, skills=after)
     changed |= new_records != ports.project.records()
-    write_records(new_records, ports)
+    links.write_records(new_records, ports)
     return changed

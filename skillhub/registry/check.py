@@ -32,14 +32,6 @@ from skillhub.net.fetch import PERSON, Fetcher, FolderFetcher, Requester, Respon
 from skillhub.registry import log_writer, other_clients
 from skillhub.registry.git_objects import read_pack
 from skillhub.registry.operator import RegistryDir
-from skillhub.registry.other_clients import (
-    MARKETPLACES,
-    OPENCODE,
-    REPOSITORY,
-    SEARCH,
-    ClientDocument,
-    StaticRepository,
-)
 from skillhub.registry.outputs import advisory_index, changed_files, known_bad
 from skillhub.sources.history import ShownTime
 from skillhub.sources.registry_client import TufRegistry, fetch_root
@@ -351,12 +343,17 @@ class _Shapes:
 
     def __init__(self, registry: TufRegistry, fetcher: Fetcher, url: str | None, folder: str) -> None:
         self._registry, self._fetcher, self._url, self._folder = registry, fetcher, url, folder
-        self._documents: list[ClientDocument] = []
+        self._documents: list[other_clients.ClientDocument] = []
         self._objects: set[str] = set()
 
     def problems(self, listing: Index) -> Iterator[Issue]:
         """Yield an issue for each file that differs; none for a site without shapes."""
-        marked = (OPENCODE, *MARKETPLACES, SEARCH, *(f"{REPOSITORY}/{path}" for path in ("HEAD", "info/refs")))
+        marked = (
+            other_clients.OPENCODE,
+            *other_clients.MARKETPLACES,
+            other_clients.SEARCH,
+            *(f"{other_clients.REPOSITORY}/{path}" for path in ("HEAD", "info/refs")),
+        )
         of_skills = (path for name in listing.names for path in other_clients.marks_of(name))
         if all(self._read(path) is None for path in chain(marked, of_skills)):
             return
@@ -391,10 +388,10 @@ class _Shapes:
 
         Catalogs may have the name of any publisher; the URL is this place, or None if the catalogs have none.
         """
-        served = {path: self._read(path) or b"" for path in MARKETPLACES}
+        served = {path: self._read(path) or b"" for path in other_clients.MARKETPLACES}
         name = next(filter(self._is_publisher, starmap(_name_in, served.items())), "")
         bare = json_bytes(other_clients.marketplace(self._documents, name, None))
-        return name, None if served[MARKETPLACES[0]] == bare else self._url
+        return name, None if served[other_clients.MARKETPLACES[0]] == bare else self._url
 
     def _is_publisher(self, name: str) -> bool:
         return name in (self._registry.document(namespace_path(name), parse_namespaces) or {})
@@ -420,19 +417,19 @@ class _Shapes:
         return served if inflated == content and inflater.eof and not inflater.unused_data else expected
 
     def _repository(self, catalogs: Mapping[str, bytes]) -> Iterator[Issue]:
-        repository = StaticRepository(lambda path: self._read(f"{REPOSITORY}/{path}"))
+        repository = other_clients.StaticRepository(lambda path: self._read(f"{other_clients.REPOSITORY}/{path}"))
         top, root = other_clients.top_objects(self._documents, catalogs)
         packed_ids: set[str] = set()
         for name, index in repository.indexes.items():
             objects, expected = read_pack(repository.pack(name), name)
             packed_ids |= set(objects)
             if index != expected:
-                yield self._difference_issue(f"{REPOSITORY}/objects/pack/pack-{name}.idx")
+                yield self._difference_issue(f"{other_clients.REPOSITORY}/objects/pack/pack-{name}.idx")
         if not (self._objects | set(top)) <= packed_ids or repository.root() != root:
-            yield self._difference_issue(REPOSITORY)
+            yield self._difference_issue(other_clients.REPOSITORY)
         yield from self._differences(
-            (f"{REPOSITORY}/{path}", data) for path, data in other_clients.pointers(repository.tip)
+            (f"{other_clients.REPOSITORY}/{path}", data) for path, data in other_clients.pointers(repository.tip)
         )
         for path in ("config", "packed-refs", "objects/info/alternates", "objects/info/http-alternates"):
-            if self._read(f"{REPOSITORY}/{path}") is not None:
-                yield self._difference_issue(f"{REPOSITORY}/{path}")
+            if self._read(f"{other_clients.REPOSITORY}/{path}") is not None:
+                yield self._difference_issue(f"{other_clients.REPOSITORY}/{path}")

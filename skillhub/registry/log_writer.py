@@ -7,29 +7,9 @@ from dataclasses import replace
 
 from skillhub.errors import BadMetadata, Refused
 from skillhub.model.index import Admission, Index, Release
+from skillhub.trust import log
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.log import (
-    CHUNK,
-    HASH,
-    WIDTH,
-    Checkpoint,
-    LogHead,
-    TreeNode,
-    bundle_of,
-    entry,
-    leaf_hash,
-    nodes_of,
-    parent,
-    proof_of,
-    proof_path,
-    read_bundle,
-    release_entry,
-    root_of,
-    signed_checkpoint,
-    subtrees,
-    tile_path,
-    top_of,
-)
+from skillhub.trust.log import CHUNK, HASH, WIDTH, Checkpoint, LogHead, TreeNode
 from skillhub.trust.publishers import publisher_of
 
 CHECKPOINT = "checkpoint"
@@ -57,9 +37,9 @@ def log_changes(before: Index, after: Index, size: int, time: str) -> tuple[list
         numbered = []
         for release in reversed(skills[name]):  # oldest first
             previous = by_version.get(release.version)
-            if previous is None or release.log is None or release_entry(previous) != release_entry(release):
+            if previous is None or release.log is None or log.release_entry(previous) != log.release_entry(release):
                 numbered.append(replace(release, log=size + len(new_entries)))
-                new_entries.append(release_entry(release))
+                new_entries.append(log.release_entry(release))
             else:
                 numbered.append(release)
             new_entries += _recall_entries(previous, release, time)
@@ -72,7 +52,7 @@ def _recall_entries(old: Release | None, new: Release, time: str) -> Iterator[by
     for kind in ("yanked", "withdrawn"):
         reason = getattr(new, kind)
         if reason != (getattr(old, kind) if old else None):
-            yield entry(kind, **about, reason=reason)
+            yield log.entry(kind, **about, reason=reason)
 
 
 def _publisher_entries(before: Index, after: Index, time: str) -> Iterator[bytes]:
@@ -82,12 +62,12 @@ def _publisher_entries(before: Index, after: Index, time: str) -> Iterator[bytes
         old_fingerprints, new_fingerprints = ({*publisher_of(admitted).fingerprints} for admitted in (old, admission))
         about = {"publisher": publisher, "time": time}
         for fingerprint in sorted(new_fingerprints - old_fingerprints):
-            yield entry("key-added", **about, fingerprint=fingerprint)
+            yield log.entry("key-added", **about, fingerprint=fingerprint)
         for revocation in admission.revoked:
             if revocation not in old.revoked:
-                yield entry("key-revoked", **about, fingerprint=revocation.fingerprint, since=revocation.since)
+                yield log.entry("key-revoked", **about, fingerprint=revocation.fingerprint, since=revocation.since)
         for name in sorted(admission.names - old.names):
-            yield entry("name", **about, name=name, former=owners.get(name))
+            yield log.entry("name", **about, name=name, former=owners.get(name))
 
 
 def append_entries(
@@ -108,12 +88,12 @@ def append_entries(
     """
     size = head.checkpoint.size if head else 0
     nodes = _Nodes(head, served)
-    bundled = read_bundle(served(_paths("entries", size - 1, size)[-1])) if size % WIDTH else []
-    if [leaf_hash(data) for data in bundled] != [nodes[0, number] for number in range(size - size % WIDTH, size)]:
+    bundled = log.read_bundle(served(_paths("entries", size - 1, size)[-1])) if size % WIDTH else []
+    if [log.leaf_hash(data) for data in bundled] != [nodes[0, number] for number in range(size - size % WIDTH, size)]:
         raise BadMetadata("the last entries differ from the tiles of the log", where=CHECKPOINT)
     nodes.append(entries, size)
     end = size + len(entries)
-    note = signed_checkpoint(Checkpoint(origin, end, root_of(nodes, end)), key)
+    note = log.signed_checkpoint(Checkpoint(origin, end, log.root_of(nodes, end)), key)
     return LogHead.of(note, nodes), files([*bundled, *entries], nodes, size, end)
 
 
@@ -144,7 +124,7 @@ def _root(nodes: _Nodes, size: int, start: int) -> bytes:
     if size == 1 << level:
         return nodes[level, start >> level]
     half = 1 << (level - 1)
-    return parent(_root(nodes, half, start), _root(nodes, size - half, start + half))
+    return log.parent(_root(nodes, half, start), _root(nodes, size - half, start + half))
 
 
 class _Nodes(dict[TreeNode, bytes]):
@@ -153,7 +133,7 @@ class _Nodes(dict[TreeNode, bytes]):
     def __init__(self, head: LogHead | None, served: Callable[[str], bytes]) -> None:
         super().__init__(head.nodes if head else {})
         self._size, self._served = head.checkpoint.size if head else 0, served
-        self._complete(top_of(self._size) + 1, 0, self._size)
+        self._complete(log.top_of(self._size) + 1, 0, self._size)
 
     def __missing__(self, node: TreeNode) -> bytes:
         """Return a node from its tile; refuse a tile that does not match the nodes above it, or the head."""
@@ -162,11 +142,11 @@ class _Nodes(dict[TreeNode, bytes]):
         width = min(WIDTH, (self._size >> 8 * row) - number * WIDTH)
         if width < 1:
             raise KeyError(node)
-        data = self._served(tile_path(row, number, width))
+        data = self._served(log.tile_path(row, number, width))
         hashes = [data[index : index + HASH] for index in range(0, len(data), HASH)]
-        subtree = nodes_of(hashes, number * WIDTH)
+        subtree = log.nodes_of(hashes, number * WIDTH)
         nodes = {(8 * row + level, index): digest for (level, index), digest in subtree.items()}
-        tops = [(8 * row + level, (number * WIDTH >> level) + index) for level, index in subtrees(width)]
+        tops = [(8 * row + level, (number * WIDTH >> level) + index) for level, index in log.subtrees(width)]
         if len(hashes) != width or any(nodes[top] != self[top] for top in tops):
             raise BadMetadata("the tiles do not lead to the checkpoint of the log", where=CHECKPOINT)
         self.update(nodes)
@@ -174,13 +154,13 @@ class _Nodes(dict[TreeNode, bytes]):
 
     def append(self, entries: Sequence[bytes], size: int) -> None:
         """Add the leaves of these entries, and each subtree that they complete."""
-        self.update({(0, size + number): leaf_hash(data) for number, data in enumerate(entries)})
+        self.update({(0, size + number): log.leaf_hash(data) for number, data in enumerate(entries)})
         self._complete(1, size, size + len(entries))
 
     def _complete(self, level: int, start: int, end: int) -> None:
         for above in range(level, end.bit_length()):
             for index in range(start >> above, end >> above):
-                self[above, index] = parent(self[above - 1, 2 * index], self[above - 1, 2 * index + 1])
+                self[above, index] = log.parent(self[above - 1, 2 * index], self[above - 1, 2 * index + 1])
 
 
 def files(entries: Sequence[bytes], nodes: Mapping[TreeNode, bytes], start: int, end: int) -> dict[str, bytes]:
@@ -194,22 +174,24 @@ def files(entries: Sequence[bytes], nodes: Mapping[TreeNode, bytes], start: int,
     """
     new_files = {path: b"".join(nodes[level, index] for index in row) for path, level, row in _tiles(start, end)}
     for number, path in enumerate(_paths("entries", start, end)):
-        new_files[path] = bundle_of(entries[number * WIDTH : (number + 1) * WIDTH])
-    proofs = {proof_path(chunk, end): chunk for chunk in _chunks(start, end)}
-    unchanged = {proof_path(chunk, start) for chunk in proofs.values() if chunk << CHUNK < start}
-    return new_files | {path: proof_of(nodes, chunk, end) for path, chunk in proofs.items() if path not in unchanged}
+        new_files[path] = log.bundle_of(entries[number * WIDTH : (number + 1) * WIDTH])
+    proofs = {log.proof_path(chunk, end): chunk for chunk in _chunks(start, end)}
+    unchanged = {log.proof_path(chunk, start) for chunk in proofs.values() if chunk << CHUNK < start}
+    return new_files | {
+        path: log.proof_of(nodes, chunk, end) for path, chunk in proofs.items() if path not in unchanged
+    }
 
 
 def entries(size: int, served: Callable[[str], bytes]) -> Iterator[tuple[int, bytes]]:
     """Yield the entries of a log of this size, each with its position."""
-    yield from enumerate(data for path in _paths("entries", 0, size) for data in read_bundle(served(path)))
+    yield from enumerate(data for path in _paths("entries", 0, size) for data in log.read_bundle(served(path)))
 
 
 def paths(size: int) -> Iterator[str]:
     """Yield the path of each file of a log of this size."""
     yield from (path for path, *_ in _tiles(0, size))
     yield from _paths("entries", 0, size)
-    yield from (proof_path(chunk, size) for chunk in _chunks(0, size))
+    yield from (log.proof_path(chunk, size) for chunk in _chunks(0, size))
 
 
 def _tiles(start: int, end: int) -> Iterator[tuple[str, int, range]]:
@@ -224,10 +206,10 @@ def _tiles(start: int, end: int) -> Iterator[tuple[str, int, range]]:
 def _paths(level: int | str, start: int, end: int) -> list[str]:
     """Return the paths of the tiles that a row of ``end`` hashes has, and a row of ``start`` hashes does not."""
     numbers = range(start // WIDTH, -(-end // WIDTH))
-    return [tile_path(level, number, min(WIDTH, end - number * WIDTH)) for number in numbers]
+    return [log.tile_path(level, number, min(WIDTH, end - number * WIDTH)) for number in numbers]
 
 
 def _chunks(start: int, end: int) -> range:
-    top = top_of(end)
-    first = start >> top << (top - CHUNK) if top == top_of(start) else 0  # larger subtrees: all proofs are longer
+    top = log.top_of(end)
+    first = start >> top << (top - CHUNK) if top == log.top_of(start) else 0  # larger subtrees: all proofs are longer
     return range(first, -(-end // (1 << CHUNK)))

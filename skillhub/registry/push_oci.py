@@ -28,17 +28,9 @@ from skillhub.formats.text import quote
 from skillhub.model.reference import Oci, parse_ref
 from skillhub.net.fetch import Requester
 from skillhub.net.target import RequestTarget, is_public, judge, judged, proxy_for
+from skillhub.registry import push_targets
 from skillhub.registry.outputs import media_type
-from skillhub.registry.push_targets import (
-    FILE_CAP,
-    SiteFile,
-    SiteFiles,
-    Target,
-    in_stages,
-    not_kept,
-    overtaken,
-    read_at_most,
-)
+from skillhub.registry.push_targets import FILE_CAP, SiteFile, SiteFiles, Target
 from skillhub.sources import oci
 
 _EMPTY = b"{}"
@@ -99,7 +91,9 @@ class OciTarget(Target):
             return None
         with self._converted_errors():
             pull = self._client.pull_blob
-            return self._with_retries(lambda: read_at_most(FILE_CAP, pull(layer.digest), path, self.where))
+            return self._with_retries(
+                lambda: push_targets.read_at_most(FILE_CAP, pull(layer.digest), path, self.where)
+            )
 
     def compare(self, file: SiteFile) -> bool | None:
         """Return whether the file is a layer with the same content, or None if it is no layer."""
@@ -124,12 +118,12 @@ class OciTarget(Target):
             raise UsageError(f"{len(site)} files are too many for one artifact", where=self.where, hint=hint)
         with self._converted_errors():
             self._upload(_EMPTY)  # logs in once, before the parallel uploads
-            in_stages(changed, lambda file: self._upload(file.read()))
+            push_targets.in_stages(changed, lambda file: self._upload(file.read()))
             if self._manifest() != self._before:
-                raise overtaken(self._tag, self.where)
+                raise push_targets.overtaken(self._tag, self.where)
             self._with_retries(lambda: self._client.set_manifest(self._tag, manifest))
             if self._manifest() != manifest.encode():
-                raise not_kept(self._tag, self.where)
+                raise push_targets.not_kept(self._tag, self.where)
 
     def close(self) -> None:
         """Close the connections."""
@@ -197,7 +191,7 @@ class OciTarget(Target):
         if response.is_redirect or not stream:
             with response:
                 chunks = response.iter_content(1 << 16)
-                response._content = read_at_most(_ANSWER_CAP, chunks, "an answer", self.where)
+                response._content = push_targets.read_at_most(_ANSWER_CAP, chunks, "an answer", self.where)
 
     def _upload(self, data: bytes) -> None:
         # Bytes are sent with their length. An iterator would be sent without, which some registries refuse.
@@ -209,7 +203,9 @@ class OciTarget(Target):
         def read() -> bytes:
             # The client's own method for manifests has no limit of size.
             with self._client._request("get", path, headers=headers, stream=True) as response:
-                return read_at_most(oci.MANIFEST_CAP, response.iter_content(1 << 16), "its manifest", self.where)
+                return push_targets.read_at_most(
+                    oci.MANIFEST_CAP, response.iter_content(1 << 16), "its manifest", self.where
+                )
 
         with self._converted_errors():
             try:

@@ -18,18 +18,9 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
 from skillhub.errors import NotFound, SourceError, StateError, UsageError
 from skillhub.formats.text import quote
+from skillhub.registry import push_targets
 from skillhub.registry.outputs import cache_control, media_type
-from skillhub.registry.push_targets import (
-    FILE_CAP,
-    SiteFile,
-    SiteFiles,
-    Target,
-    in_stages,
-    not_kept,
-    other_content,
-    overtaken,
-    read_at_most,
-)
+from skillhub.registry.push_targets import FILE_CAP, SiteFile, SiteFiles, Target
 
 _ADDRESS = re.compile(r"s3://([a-z0-9][a-z0-9._-]{2,62})((?:/[A-Za-z0-9._~+-]+)*)/?", re.ASCII)
 _ANSWER_CAP = 16 << 20  # bytes of an answer that is no file, such as 1,000 objects of a list
@@ -77,7 +68,7 @@ class S3Target(Target):
             response = self._client.get_object(**self._key_arguments(path), IfMatch=self._tags[path])
             data: bytes = response["Body"].read(FILE_CAP + 1)
         if len(data) > FILE_CAP:
-            raise other_content(path, self.where)
+            raise push_targets.other_content(path, self.where)
         return data
 
     def compare(self, file: SiteFile) -> bool | None:
@@ -100,16 +91,16 @@ class S3Target(Target):
             StateError: another process published there since the start.
             SourceError: the store cannot be reached, refuses, or accepts a file and does not keep it.
         """
-        in_stages(changed, self._put)
+        push_targets.in_stages(changed, self._put)
         for path in gone:
             with self._converted_errors(path):
                 self._client.delete_object(**self._key_arguments(path))
-        in_stages(records, self._put)
+        push_targets.in_stages(records, self._put)
         with self._converted_errors():
             self._tags = dict(self._listed())
         for file in (*changed, *records):
             if not self.compare(file):
-                raise not_kept(file.path, self.where)
+                raise push_targets.not_kept(file.path, self.where)
 
     def close(self) -> None:
         """Close the connections."""
@@ -172,7 +163,7 @@ class S3Target(Target):
         if code == "NoSuchBucket":
             return NotFound("there is no such bucket", where=self.where)
         if path and _status(error) in (404, 409, 412, 501):
-            return overtaken(path, self.where)
+            return push_targets.overtaken(path, self.where)
         return SourceError(f"the store refuses the request: {quote(code)}", where=self.where + path)
 
 
@@ -207,7 +198,9 @@ def bounded(client: Any) -> Any:  # noqa: ANN401 - as for ``S3Target``
         response = client._endpoint.http_session.send(request)
         if not is_file or response.status_code >= 300:
             chunks = response.raw.stream(1 << 16)
-            response._content = read_at_most(_ANSWER_CAP, chunks, "an answer", request.url.partition("?")[0])
+            response._content = push_targets.read_at_most(
+                _ANSWER_CAP, chunks, "an answer", request.url.partition("?")[0]
+            )
         return response
 
     client.meta.events.register("before-send.s3", send)

@@ -23,18 +23,9 @@ from skillhub.formats.document import json_bytes
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import clean, parse_time, quote
 from skillhub.model.index import Release
+from skillhub.registry import other_clients
 from skillhub.registry.operator import OpenRegistry, RegistryDir, Signing
-from skillhub.registry.other_clients import (
-    BRANCH,
-    MARKETPLACES,
-    NPM,
-    REPOSITORY,
-    SEARCH,
-    ClientDocument,
-    found_by_search,
-    marketplace,
-    tarball_path,
-)
+from skillhub.registry.other_clients import BRANCH, MARKETPLACES, NPM, REPOSITORY, SEARCH, ClientDocument
 from skillhub.registry.outputs import Offer, OfferedSkill, document_for
 from skillhub.runtime.ranking import SearchIndex, Stored, search
 from skillhub.scan.results import ScanCache
@@ -240,11 +231,13 @@ def _limit(query: Query, usual: int) -> int:
 
 def _find(state: _State, query: Query, base: str) -> object:
     words = query.get("q", "")
-    return found_by_search(state.matching(words, _limit(query, 10)) if words else state.documents.values(), base)
+    return other_clients.found_by_search(
+        state.matching(words, _limit(query, 10)) if words else state.documents.values(), base
+    )
 
 
 def _marketplace(state: _State, query: Query, base: str) -> object:
-    return marketplace(state.documents.values(), state.name, base)
+    return other_clients.marketplace(state.documents.values(), state.name, base)
 
 
 def _packument(state: _State, query: Query, base: str) -> object:
@@ -252,7 +245,7 @@ def _packument(state: _State, query: Query, base: str) -> object:
     package: Any = strict_json(files.read(path, _CAP) or b"", path, _CAP)
     try:
         for version, row in package["versions"].items():
-            row["dist"]["tarball"] = f"{base}/{NPM}/{tarball_path(package['name'], version)}"
+            row["dist"]["tarball"] = f"{base}/{NPM}/{other_clients.tarball_path(package['name'], version)}"
     except (TypeError, KeyError, AttributeError) as error:
         raise FormatError("expected a package of npm", where=path) from error
     return package

@@ -15,16 +15,6 @@ from typing import Any, Final, Literal
 from pydantic import ValidationError
 
 from skillhub.answers import VERSION, error_json, http_api
-from skillhub.answers.http_api import (
-    CodexParams,
-    DescribedRoute,
-    InspectParams,
-    ListParams,
-    LoadParams,
-    Params,
-    SearchParams,
-    adapter_of,
-)
 from skillhub.answers.reading import CatalogAnswer, LoadAnswer, ResolveAnswer, SearchAnswer, ShowAnswer
 from skillhub.answers.skills import JsonAnswer
 from skillhub.audit import show as shown
@@ -146,7 +136,7 @@ _PARSE_ERROR, _INVALID_REQUEST, _NO_METHOD, _INVALID_PARAMS, _REFUSED = -32700, 
 _HOST: Final = "codelia"  # the host whose protocol has these methods
 
 
-def _list(workplace: Workplace, params: ListParams) -> dict[str, Any]:
+def _list(workplace: Workplace, params: http_api.ListParams) -> dict[str, Any]:
     _, catalog = workplace.catalog_for(_HOST, params.cwd, params.force_reload)
     rows = [record(skill, catalog) for skill in catalog.skills]
     errors = [problem.to_json() for problem in catalog.problems]
@@ -154,7 +144,7 @@ def _list(workplace: Workplace, params: ListParams) -> dict[str, Any]:
     return {"skills": [{**row, "mtimeMs": row["mtime_ms"]} for row in rows], "errors": errors, "truncated": False}
 
 
-def _search_for_rpc(workplace: Workplace, params: SearchParams) -> dict[str, Any]:
+def _search_for_rpc(workplace: Workplace, params: http_api.SearchParams) -> dict[str, Any]:
     arguments = params.model_dump(exclude_none=True)
     result = call_tool(_HOST, workplace.catalog_for(_HOST)[1], "skill_search", arguments)
     if result.is_error:
@@ -162,7 +152,7 @@ def _search_for_rpc(workplace: Workplace, params: SearchParams) -> dict[str, Any
     return dict(result.metadata)
 
 
-def _load_for_rpc(workplace: Workplace, params: LoadParams) -> dict[str, Any]:
+def _load_for_rpc(workplace: Workplace, params: http_api.LoadParams) -> dict[str, Any]:
     if not (params.name or params.path):
         raise UsageError("expected a name or a path, found neither")
     row, catalog = workplace.catalog_for(_HOST, name="" if params.path else params.name or "")
@@ -173,11 +163,11 @@ def _load_for_rpc(workplace: Workplace, params: LoadParams) -> dict[str, Any]:
     return {"text": inject(loaded, row), "metadata": {"skill_id": facts["id"], **metadata}}
 
 
-def _inspect(workplace: Workplace, params: InspectParams) -> dict[str, Any]:
+def _inspect(workplace: Workplace, params: http_api.InspectParams) -> dict[str, Any]:
     return dict(context_inspect(workplace.catalog_for(_HOST)[1], include_skills=params.include_skills))
 
 
-def _codex(workplace: Workplace, params: CodexParams) -> dict[str, Any]:
+def _codex(workplace: Workplace, params: http_api.CodexParams) -> dict[str, Any]:
     data = []
     for cwd in params.cwds or [workplace.around.cwd]:
         _, catalog = workplace.catalog_for("codex", cwd, params.force_reload)
@@ -186,12 +176,12 @@ def _codex(workplace: Workplace, params: CodexParams) -> dict[str, Any]:
     return {"data": data}
 
 
-METHODS: Final[Mapping[str, tuple[type[Params], Callable[[Workplace, Any], dict[str, Any]]]]] = {
-    "skills.list": (ListParams, _list),
-    "skills.search": (SearchParams, _search_for_rpc),
-    "skills.load": (LoadParams, _load_for_rpc),
-    "context.inspect": (InspectParams, _inspect),
-    "skills/list": (CodexParams, _codex),
+METHODS: Final[Mapping[str, tuple[type[http_api.Params], Callable[[Workplace, Any], dict[str, Any]]]]] = {
+    "skills.list": (http_api.ListParams, _list),
+    "skills.search": (http_api.SearchParams, _search_for_rpc),
+    "skills.load": (http_api.LoadParams, _load_for_rpc),
+    "context.inspect": (http_api.InspectParams, _inspect),
+    "skills/list": (http_api.CodexParams, _codex),
 }
 
 
@@ -251,7 +241,7 @@ _Run = Callable[[Workplace, Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Route(DescribedRoute):
+class Route(http_api.DescribedRoute):
     """A route of the API; ``run`` returns a value for ``gives``, and is None if the answer is not JSON."""
 
     run: _Run | None = None
@@ -263,7 +253,7 @@ class Route(DescribedRoute):
             return None
         if isinstance(self.gives, type) and issubclass(self.gives, JsonAnswer):
             value = dict(value) | {"schema": VERSION}
-        adapter = adapter_of(self.gives)
+        adapter = http_api.adapter_of(self.gives)
         return adapter.dump_python(adapter.validate_python(value), by_alias=True, exclude_unset=True)
 
 

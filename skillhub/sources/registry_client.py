@@ -31,18 +31,8 @@ from skillhub.model.lock import ROOT_CAP
 from skillhub.net.fetch import Fetcher
 from skillhub.project.last_seen import HINTS, kept, owners
 from skillhub.sources.history import ShownTime
-from skillhub.trust import registry_metadata, roles
+from skillhub.trust import registry_metadata, registry_rules, roles
 from skillhub.trust.keys import PublicKey
-from skillhub.trust.registry_rules import (
-    admission_of,
-    checked,
-    part_of,
-    part_path,
-    refuse_shared,
-    released_by,
-    searched,
-    walk,
-)
 from skillhub.trust.roles import NAMESPACE_PATHS, WELL_KNOWN, skill_path
 
 if TYPE_CHECKING:
@@ -260,8 +250,8 @@ class TufRegistry:
             raise NotFound("the registry has no listing", where=self.url)
         skills: dict[str, tuple[Release, ...]] = {}
         warnings = []
-        for word in searched(text) or [""]:
-            part = walk(first, word, self.part)
+        for word in registry_rules.searched(text) or [""]:
+            part = registry_rules.walk(first, word, self.part)
             if part.prefix.startswith(word) and len(part.rows) < part.count:
                 what = f"begin with {word}" if word else "are listed"
                 warnings.append(
@@ -274,11 +264,11 @@ class TufRegistry:
 
     def first_part(self) -> PartDocument | None:
         """Return the first part of the listing of a large registry; raises as ``listing``."""
-        return self.document(roles.PARTS, partial(part_of, "", None))
+        return self.document(roles.PARTS, partial(registry_rules.part_of, "", None))
 
     def part(self, prefix: str, pinned: PinnedPart) -> PartDocument:
         """Return a part that another one pins; raises as ``listing``."""
-        return self.pinned(part_path(prefix), pinned, partial(part_of, prefix, pinned))
+        return self.pinned(registry_rules.part_path(prefix), pinned, partial(registry_rules.part_of, prefix, pinned))
 
     def pinned(self, path: str, pinned: discovery.Pinned, parse: Callable[[bytes, str], _Parsed]) -> _Parsed:
         """Return a file that a signed document pins; raises as ``document``."""
@@ -300,7 +290,7 @@ class TufRegistry:
                 admissions[publisher] = self._admission(publisher, pinned)
                 releases = self.document(index_path(publisher), discovery.parse_releases)
                 skills |= self._published(admissions[publisher], releases).skills
-        refuse_shared(admissions.values())
+        registry_rules.refuse_shared(admissions.values())
         return Index(skills, admissions)
 
     def advisories(self) -> AdvisoryFeed:
@@ -327,7 +317,7 @@ class TufRegistry:
         if self.log is not None:
             self.log.require(release)
         cap = DOCUMENT_CAP if release.size is None else release.size
-        return checked(release, self._fetcher.get(release.url, cap=cap).data)
+        return registry_rules.checked(release, self._fetcher.get(release.url, cap=cap).data)
 
     def cosigned_by(self, witnesses: Collection[str]) -> frozenset[str]:
         """Return the given witnesses that have cosigned the log's newest checkpoint; raises as the log does."""
@@ -364,7 +354,7 @@ class TufRegistry:
         with _in_background(lambda: self.document(index_path(publisher), discovery.parse_releases)) as releases:
             pinned = self._content(target, discovery.parse_namespaces).get(publisher) if target else None
             known = {publisher: self._admission(publisher, pinned)} if pinned else {}
-            admission = admission_of(name, publisher, known)
+            admission = registry_rules.admission_of(name, publisher, known)
         found = self._published(admission, releases.result())
         with self._unless_newer(place := os.path.join(self._folder, HINTS)) as is_current:
             hints = owners(self._folder)
@@ -377,7 +367,7 @@ class TufRegistry:
         return self._content(registry_metadata.publisher_target(publisher, pinned), partial(admitted, publisher))
 
     def _published(self, admission: Admission, releases: tuple[str, tuple[Release, ...]] | None) -> _Published:
-        skills = released_by(admission, *releases) if releases else {}
+        skills = registry_rules.released_by(admission, *releases) if releases else {}
         absolute = {
             name: tuple(replace(release, url=f"{self.url}/{release.url}") for release in offered)
             for name, offered in skills.items()
