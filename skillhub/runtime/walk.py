@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
@@ -392,16 +392,10 @@ def _declaration(head: Head, find: Find, tree: Tree | None) -> needs.Declared | 
 
 def _declared_facts(declaration: needs.Declared) -> dict[str, Any]:
     """Return the declaration in the form of the cache, as JSON."""
-    rows = []
-    for need in declaration.requires:
-        server = need.server and [
-            need.server.transport,
-            list(need.server.command),
-            need.server.url,
-            list(need.server.env),
-            need.server.bearer,
-        ]
-        rows.append([need.kind, need.name, need.description, need.required, server])
+    rows = [
+        [need.kind, need.name, need.description, need.required, need.server and astuple(need.server)]
+        for need in declaration.requires
+    ]
     facts = {"requires": rows, "interface": dict(declaration.interface), "permissions": list(declaration.permissions)}
     return {key: value for key, value in facts.items() if value}
 
