@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 import time
@@ -435,7 +434,7 @@ def _content(contents: object, uri: str) -> bytes | None:
         case [{"uri": str(found), "blob": str(blob), **more}] if found == uri and "text" not in more:
             try:
                 return base64.b64decode(blob, validate=True)
-            except (binascii.Error, ValueError):
+            except ValueError:
                 return None
     return None
 

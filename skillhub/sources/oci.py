@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -83,7 +82,7 @@ def kept_login(host: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
         return None
     try:
         user, _, password = base64.b64decode(packed, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError) as error:
+    except ValueError as error:
         # The error does not show the value, which may be a password.
         raise FormatError("expected a login in base64", where=path) from error
     return user, password

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode, b64encode
-from binascii import Error as NoBase64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -367,6 +366,6 @@ def _bytes(text: str) -> bytes:
     """Return the bytes of a canonical base64 text; empty for any other text."""
     try:
         data = b64decode(text, validate=True)
-    except (NoBase64, ValueError):
+    except ValueError:
         return b""
     return data if _base64(data) == text else b""
