@@ -118,7 +118,7 @@ def _install(
         f"it needs: {needs or 'nothing'}",
         *_undeclared(candidate),
         f"it can: {in_words(candidate.capabilities)}",
-        _content(candidate),
+        f"{amount(len(candidate.tree), 'file')}, {candidate.tree.size} bytes, tree {candidate.tree.digest}",
         # The origin of a place without an alias begins with its reference already.
         f"from {'' if entry.origin.startswith(entry.source) else f'{word(entry.source)}: '}{word(entry.origin)}"
         f"{_BUNDLED if candidate.bundle else ''}",
@@ -158,10 +158,6 @@ def _signer_and_source(candidate: Candidate) -> str:
     unproven = "unsigned" if candidate.trust == "unsigned" else _signed(candidate)
     by = f"by {candidate.signed_by} ({signer.fingerprint})" if signer else unproven
     return f"{by} from {_source_words(candidate)}{', patched' if candidate.entry.patch else ''}"
-
-
-def _content(candidate: Candidate) -> str:
-    return f"{amount(len(candidate.tree), 'file')}, {candidate.tree.size} bytes, tree {candidate.tree.digest}"
 
 
 def _notes(candidate: Candidate) -> Iterator[str]:

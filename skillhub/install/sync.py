@@ -53,7 +53,8 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
     """
     with nullcontext() if dry_run else ports.project.exclusively():
         state = read_state(ports.project, ports.sources)
-        unlocked = _unlocked(state, ports)
+        # The recorded skills that an incomplete lock lacks, dependencies too, stay until `install`.
+        unlocked = state.kept if os.path.lexists(ports.project.lock_path) else [*state.records.skills]
         for name, entry in state.lock.skills.items():
             ReleaseStatus.last_seen(name, entry, state.lock.root_of(entry), ports.seen).refuse(ports.project)
             refuse_known_bad(name, entry, None, ports)
@@ -107,11 +108,6 @@ def _removed(plans: Iterable[links.Linking], state: State, verb: str) -> list[st
             why = why if linking.name in state.lock.skills else "the lock does not name it"
             lines.append(f"{linking.name} {verb} removed from the agents' folders, because {why}: {', '.join(paths)}")
     return lines
-
-
-def _unlocked(state: State, ports: Ports) -> list[str]:
-    """Return the recorded skills that an incomplete lock lacks, dependencies too; they stay until ``install``."""
-    return state.kept if os.path.lexists(ports.project.lock_path) else [*state.records.skills]
 
 
 def _kept_unlocked(names: Iterable[str], state: State, ports: Ports) -> Iterator[str]:

@@ -7,6 +7,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from skillhub.disk import files
@@ -132,29 +133,19 @@ def found_skill(folder: str, scope: Scope) -> Skill:
 
     A broken skill has the name of its folder, the error as its description, and no links, so that it hides no other.
     """
+    unmanaged = partial(Skill, path=folder, scope=scope, state="enabled", managed=False)
     try:
         manifest = Manifest.read(Tree(_files(folder)))
     except (SkillhubError, OSError) as error:
         reason = error.message if isinstance(error, SkillhubError) else error.strerror
         name = os.path.basename(folder)
-        return Skill(
-            name=clean(name) or quote(name),
-            path=folder,
-            scope=scope,
-            state="enabled",
-            managed=False,
-            description=f"cannot be read: {reason}",
-        )
+        return unmanaged(name=clean(name) or quote(name), description=f"cannot be read: {reason}")
     needs = (Need(r.kind, r.name, r.description, r.required, satisfied=False) for r in manifest.requires)
-    return Skill(
+    return unmanaged(
         name=manifest.name,
-        path=folder,
-        scope=scope,
-        state="enabled",
         version=manifest.version,
         links=(folder,),
         invocation="model" if manifest.model_invocable else "user",
-        managed=False,
         requires=tuple(needs),
         description=manifest.description,
     )

@@ -243,7 +243,8 @@ class BundledCommit:
         self._bundle = bundle
         proved = folder_at(rev, folder, self._objects)
         self.date, self._leaves = proved.date, proved.leaves
-        sizes = {id_: len(self._bundle.get(f"git:{id_}")[1]) for id_ in self._files().values()}
+        ids = {leaf.id for leaf in self._leaves.values() if leaf.node.kind == "file"}
+        sizes = {id_: len(self._bundle.get(f"git:{id_}")[1]) for id_ in ids}
         self.nodes = nodes_of(self._leaves, sizes)
 
     def read(self, paths: Iterable[str]) -> Iterator[bytes]:
@@ -254,9 +255,6 @@ class BundledCommit:
             WrongBytes: the bytes do not have the id of the file.
         """
         return iter(self._objects("blob", [file_id(self._leaves, path, self._bundle.where) for path in paths]))
-
-    def _files(self) -> dict[str, str]:
-        return {path: leaf.id for path, leaf in self._leaves.items() if leaf.node.kind == "file"}
 
     def _objects(self, kind: str, ids: Sequence[str]) -> list[bytes]:
         return [checked(id_, kind, self._bundle.get(f"git:{id_}")[1]) for id_ in ids]
