@@ -315,8 +315,8 @@ def _install_command(project: Project) -> str:
 
 # The variables of the user that git needs to run; none of them can make git start another program.
 _PASSED = ("PATH", "HOME", "SYSTEMROOT")
-# These prevent that git fetches a missing object with a program that the repository names, or reads a path as a
-# pattern.
+# These keep git from fetching a missing object with a program that the repository names, and from reading a path as
+# a pattern.
 _SET = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_LITERAL_PATHSPECS": "1", "LC_ALL": "C"}
 
 
@@ -343,7 +343,7 @@ def tracked_copies(project: Project, links: Sequence[str]) -> list[str]:
     # A relative or empty entry of PATH may lead into a clone, which may contain a program named `git`.
     folders = filter(os.path.isabs, environ.get("PATH", os.defpath).split(os.pathsep))
     environ["PATH"] = os.pathsep.join(folders) or os.defpath
-    # A repository can configure a program that watches its files; this option prevents that git runs it.
+    # A repository can configure a program that watches its files; this option keeps git from running it.
     words = ["git", "-C", base, "-c", "core.fsmonitor=false", "ls-files", "-z", "--", *inside]
     try:
         process = subprocess.run(words, env=environ, capture_output=True, timeout=20, check=False)

@@ -532,9 +532,9 @@ class SharedFacts:
 def deciding_facts(name: str, shared: SharedFacts, state: State, ports: Ports) -> object:
     """Return all facts, besides the bytes, that decide whether an enabled skill needs no work.
 
-    Return None for a skill that every command must check: one that its registry or an advisory warns of, whose
-    validity a time decides, that is patched, that has an entry in the configuration of an agent, or that comes from a
-    local folder, where a link may lead to a place that a policy forbids.
+    Return None for a skill that every command must check. Such a skill is patched, or has an entry in the
+    configuration of an agent, or its registry or an advisory warns of it, or a date ends its validity. A skill of a
+    local folder is one, too, if a policy limits the sources: a link may lead to a forbidden place.
     """
     entry, record = state.lock.skills[name], state.agreed(name)
     if record is None or not record.enabled or entry.patch or any(need.kind == "mcp" for need in record.facts.needs):

@@ -1,8 +1,9 @@
 """Plan each skill, decide by the answers, then store, then lock, then link.
 
-``commit`` makes the changes of install, update, enable, patch and adopt in an order that survives a crash: a tree
-that is stored and not locked is unused; a skill that is locked and not linked is linked by ``sync``. ``disable``,
-``remove`` and ``sync`` change a project, too, each in an order of its own, under the same lock of the project.
+``commit`` makes the changes of install, update, enable, patch and adopt in an order that survives a crash. A crash
+before the write of the lock leaves stored trees that nothing uses. After a later crash ``sync`` links the locked
+skills. ``disable``, ``remove`` and ``sync`` change a project, too, each in an order of its own, under the same lock
+of the project.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def commit(
             created_paths=tuple(dict.fromkeys((*now.records.created_paths, *created_paths))),
         )
         if text is not None:
-            # After a crash behind the write of the lock, `sync` knows from these that the user agreed to its entries.
+            # After a crash once the lock is written, `sync` knows from these that the user agreed to its entries.
             pending = {change.name: records.skills[change.name] for change in changes}
             ports.project.write_records(replace(now.records, pending=pending, created_paths=records.created_paths))
         changed |= _write_documents(text, changes, options, now, ports)

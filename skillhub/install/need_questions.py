@@ -489,8 +489,8 @@ def needs_for_agents(
 ) -> OpenNeeds:
     """Return the servers that an enabled skill needs, for the agents that have no entry of ours.
 
-    A server that the user configures themselves, or another of its name that they agreed to use, raises no question
-    for another agent, unless the user names that agent now.
+    If the user configures a server themselves, or agreed to use another server of its name, no question about it is
+    raised for a further agent, unless the user names that agent now.
 
     Raises:
         FormatError, StateError: as for ``needs_to_enable``.

@@ -36,8 +36,8 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
 
     A skill without consent on this machine, and a disabled one, is stored and removed from agents' folders, whoever
     put a copy there. A skill that is gone from the lock is removed from the agents' folders. But if the lock is
-    missing, or lacks a skill that ``skillhub.toml`` names, only ``install`` can tell what is to go: no skill that
-    the lock lacks is removed, and no record forgotten.
+    missing, or lacks a skill that ``skillhub.toml`` names, only ``install`` can tell which skills are unwanted. Then
+    ``sync`` removes no skill that the lock lacks, and forgets no record.
 
     Args:
         obtain: Returns a skill whose tree the store lacks or holds damaged.

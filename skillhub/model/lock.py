@@ -273,10 +273,12 @@ class Locked:
     With a ``patch``, ``tree``, ``capabilities`` and ``requires`` are those of the patched skill.
 
     A skill of a registry has ``url``, ``digest`` and ``version``, and its ``source`` is a key of ``sources``. A local
-    skill has ``path``, relative to the project if inside it, and the source ``local``. A skill that was requested by
-    its location has that reference, without the name of the skill, as its source: in a git repository with ``git``,
-    ``rev`` and the folder of the skill as ``path``; on an MCP server with its ``url`` and the URI of the skill's
-    folder as ``path``; elsewhere with ``url``, and with ``digest`` if the site states one.
+    skill has ``path``, relative to the project if inside it, and the source ``local``.
+
+    If a skill was requested by its location, its ``source`` is that reference without the skill's name. A skill of a
+    git repository has ``git``, ``rev`` and its folder as ``path``. One of an MCP server has the server's ``url`` and
+    the URI of its folder as ``path``. Any other has ``url``, and ``digest`` if the site states one.
+
     Without ``signed_by`` the skill is unsigned. ``name`` is the skill's own name if its key is an alias.
     """
 

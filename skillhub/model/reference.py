@@ -107,9 +107,9 @@ def holds_secret(text: str) -> bool:
     """Return whether a URL must not be stored, since it has a password or something like another credential.
 
     A user without a password is no secret over ssh, where keys authenticate the user. After the first ``?``, ``#`` or
-    ``;`` a parameter, percent-decoded as often as some server may decode it, is a credential by its name, by a
-    doubtful name with a value that is no word, or by a value that looks like a token. This is the only such rule: it
-    decides about stored URLs, and ``masked`` applies it to shown texts.
+    ``;`` each parameter is judged, percent-decoded as often as some server may decode it. It is a credential if its
+    name says so, if its value looks like a token, or if its name is doubtful and its value is no word. This is the
+    only such rule: it decides about stored URLs, and ``masked`` applies it to shown texts.
     """
     scheme, colon, after_scheme = text.partition("://")
     if not colon:

@@ -95,8 +95,8 @@ class RequestOptions:
 
     Attributes:
         named_by: Who named the URL, as for ``Fetcher.get``.
-        headers: Header fields. ``Authorization`` is sent to the origin of the URL alone; an empty one prevents that
-            the user's credentials are added.
+        headers: Header fields. ``Authorization`` is sent to the origin of the URL alone; an empty one keeps the
+            client from adding the user's credentials.
         body: The body of a POST, sent to that origin alone. A retry may send it again, so the request must be
             idempotent.
     """

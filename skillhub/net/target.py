@@ -171,8 +171,8 @@ def judge(url: str, by: Requester, private: Container[str] = ()) -> RequestTarge
 
     A URL of a site's own origin counts as named like the site. A site on this machine, or of an origin in ``private``
     (found in a private network), may name URLs there, too. A repository may name a URL on this machine only if it has
-    the origin of its place, and the path of an index, an archive, a ``SKILL.md``, an artifact or a document of a
-    registry: any local program may listen there, and act on other paths.
+    the origin of its place, since any local program may listen at another one. The path must be that of an index, an
+    archive, a ``SKILL.md``, an artifact or a document of a registry, since a program may act on other paths.
 
     Raises:
         UnsafeTransfer: the URL is not http or https, or has to be https and is not.

@@ -83,8 +83,8 @@ class Project:
     def find(cls, start: str, home: Home) -> Project:
         """Return the project around ``start``.
 
-        Its root is the nearest folder upwards with a lock or an intent, up to the root of the git repository; without
-        one, that root; outside a repository, ``start`` itself.
+        Its root is the nearest folder upwards with a lock or an intent, up to the root of the git repository. If no
+        folder has one, it is the root of the repository, and outside a repository ``start`` itself.
 
         Raises:
             StateError: the repository around ``start`` belongs to another user, who may have put it there as a trap.

@@ -202,8 +202,8 @@ class Added:
 def refuse_existing(folder: str, keys: str | None) -> None:
     """Return if ``init`` could create a registry at ``folder`` with its offline keys in ``keys``.
 
-    A call that was killed leaves no registry, and the next call makes all keys anew, unless the folder of the offline
-    keys already has the first root: clients may have pinned it, since a registry without its settings looks the same.
+    A call that was killed leaves no registry, and the next call makes all keys anew. It refuses if the folder of the
+    offline keys already has the first root: the registry may only lack its settings, and clients may have pinned it.
 
     Raises:
         UsageError: the folder already has a registry, or the folder of offline keys has those of this or another one.

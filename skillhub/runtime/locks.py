@@ -34,8 +34,9 @@ _WAITING = {"needs": "has open needs", "asked": "is installed but not enabled"}
 class Owner(NamedTuple):
     """The locked skill that a folder belongs to.
 
-    ``how`` is ``place`` for a folder that skillhub made, or would make once the skill is enabled; ``inside`` for a
-    folder within such a folder; and ``gone`` for a folder that skillhub made of a skill that has since left its lock.
+    Attributes:
+        how: ``place`` for a folder that skillhub made, or would make once the skill is enabled; ``inside`` for a
+            folder within such a folder; ``gone`` for a folder that skillhub made, whose skill left the lock since.
     """
 
     skill: Skill

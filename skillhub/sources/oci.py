@@ -91,8 +91,8 @@ def kept_login(host: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
 def is_login_host(registry: str, asker: str) -> bool:
     """Return whether ``asker``, a URL that the registry names, is on its own host or on its known login host.
 
-    The login for the registry may also be sent to a host that the user trusts, but never the user's credentials for
-    that host: the registry, which named it, gets the token that they are exchanged for.
+    The login for the registry may also be sent to a host that the user trusts. The user's credentials for that host
+    are never sent to it: the registry, which named the host, would get the token that it gives for them.
 
     Raises:
         UnsafeTransfer: one of them is no http or https URL.
