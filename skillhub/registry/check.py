@@ -35,17 +35,8 @@ from skillhub.registry.operator import RegistryDir
 from skillhub.registry.outputs import advisory_index, changed_files, known_bad
 from skillhub.sources.history import ShownTime
 from skillhub.sources.registry_client import TufRegistry, fetch_root
-from skillhub.trust.documents import (
-    SHARD_PATHS,
-    best_release,
-    best_rows,
-    listed_releases,
-    offered,
-    rows_of,
-    shard_path,
-    shards,
-    short_listing,
-)
+from skillhub.trust import documents
+from skillhub.trust.documents import SHARD_PATHS
 from skillhub.trust.log import leaf_hash, nodes_of
 from skillhub.trust.log_client import RegistryLog, read_entry
 from skillhub.trust.publishers import judge, publisher_of
@@ -117,7 +108,7 @@ def _problems(
         if first_part is None:
             listing = registry.listing()
             public = parse_listing(fetcher.get(where, cap=LISTING_CAP).data, where)
-            expected = {name: listing.skills[name] for name in offered(listing, listing.skills)}
+            expected = {name: listing.skills[name] for name in documents.offered(listing, listing.skills)}
             differs = public != replace(listing, skills=expected)
         else:
             listing, differs = _in_parts(registry, first_part, fetcher), False
@@ -154,18 +145,18 @@ def _in_parts(registry: TufRegistry, first_part: PartDocument, fetcher: Fetcher)
     for name, pinned in _documents_below(registry, first_part, listed_sum):
         path = skill_path(name)
         data = registry.pinned(path, pinned, lambda data, _: data)
-        skills[name] = listed_releases(name, data)
-        expected_sum += sum(map(_row_number, rows_of(name, data).values()))
+        skills[name] = documents.listed_releases(name, data)
+        expected_sum += sum(map(_row_number, documents.rows_of(name, data).values()))
         _refuse_other_files(registry, fetcher, {f"{WELL_KNOWN}/{path}": data})
     if listed_sum != [expected_sum]:
         raise errors.BadMetadata("the parts of the listing differ from the skills in it", where=registry.url)
-    _refuse_other_files(registry, fetcher, short_listing())
+    _refuse_other_files(registry, fetcher, documents.short_listing())
     lists: dict[str, list[str]] = {path: [] for path in SHARD_PATHS}
     for name in skills:
-        lists[shard_path(name)].append(name)
+        lists[documents.shard_path(name)].append(name)
     for path, names in lists.items():
-        _refuse_other_files(registry, fetcher, shards(Index(skills), names, lambda _: None) or {path: None})
-    return Index({name: (best_release(releases),) for name, releases in skills.items()})
+        _refuse_other_files(registry, fetcher, documents.shards(Index(skills), names, lambda _: None) or {path: None})
+    return Index({name: (documents.best_release(releases),) for name, releases in skills.items()})
 
 
 def _documents_below(registry: TufRegistry, part: PartDocument, listed: list[int]) -> Iterator[tuple[str, Pinned]]:
@@ -177,7 +168,7 @@ def _documents_below(registry: TufRegistry, part: PartDocument, listed: list[int
         below = registry.part(prefix, pinned)
         best += below.rows
         yield from _documents_below(registry, below, listed)
-    if part.parts and best_rows(best) != [*part.rows]:
+    if part.parts and documents.best_rows(best) != [*part.rows]:
         raise errors.BadMetadata("a part of the listing repeats other rows than the best", where=registry.url)
 
 

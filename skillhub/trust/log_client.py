@@ -15,22 +15,9 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.document import Items, Members, Sha256, integer, part
 from skillhub.formats.json import strict_json
 from skillhub.model.index import Release
+from skillhub.trust import log
 from skillhub.trust.keys import PublicKey
-from skillhub.trust.log import (
-    CHUNK,
-    WIDTH,
-    LogHead,
-    NoteKey,
-    TreeNode,
-    leaf_hash,
-    origin_of,
-    proof_nodes,
-    proof_path,
-    read_bundle,
-    release_entry,
-    root_of,
-    tile_path,
-)
+from skillhub.trust.log import CHUNK, WIDTH, LogHead, NoteKey, TreeNode
 from skillhub.trust.roles import LOG_SEEN
 
 _HINT = (
@@ -107,7 +94,7 @@ class RegistryLog:
             message = "the registry announced a log before, and announces none now"
             raise BadLog(message, where=url, hint="ask its operator; without its log a release could stay secret")
         self._url = url
-        self._origin = origin_of(root)
+        self._origin = log.origin_of(root)
         self._key = key
         self._fetch = get
         self.is_bundled = False
@@ -118,7 +105,7 @@ class RegistryLog:
         known = self._file.read()
         if known is None:
             # A search remembers the announcement of the log, too.
-            known = 0, _digest(root_of({}, 0))
+            known = 0, _digest(log.root_of({}, 0))
             with self._file.locked():
                 self._write(*known)
         self._seen = known
@@ -163,7 +150,7 @@ class RegistryLog:
             if position is None or position >= head.checkpoint.size:
                 raise BadLog(f"{label} is not in the log of the registry", where=self._url)
             self._prove(position >> CHUNK, head)
-            if self._nodes[0, position] != leaf_hash(release_entry(release)):
+            if self._nodes[0, position] != log.leaf_hash(log.release_entry(release)):
                 raise BadLog(f"entry {position} of the log is not {label}", where=self._url)
 
     def cosigned_by(self, witnesses: Collection[str]) -> frozenset[str]:
@@ -186,10 +173,12 @@ class RegistryLog:
         size = head.checkpoint.size
         for number in range(start // WIDTH, -(-size // WIDTH)):
             width = min(WIDTH, size - number * WIDTH)
-            bundle = read_bundle(self._get(tile_path("entries", number, width), tile_path("entries", number)))
+            bundle = log.read_bundle(
+                self._get(log.tile_path("entries", number, width), log.tile_path("entries", number))
+            )
             for position, data in enumerate(bundle[:width], number * WIDTH):
                 self._prove(position >> CHUNK, head)
-                if self._nodes[0, position] != leaf_hash(data):
+                if self._nodes[0, position] != log.leaf_hash(data):
                     raise BadLog(f"entry {position} of the log is not the one of its tree", where=self._url)
                 if position >= start:
                     yield position, data
@@ -207,7 +196,7 @@ class RegistryLog:
         if size:
             if size < checkpoint.size:
                 self._prove((size - 1) >> CHUNK, head)
-            if _digest(root_of(self._nodes, size)) != root:
+            if _digest(log.root_of(self._nodes, size)) != root:
                 raise BadLog(f"the first {size} entries of the log differ from those seen before")
         if checkpoint.size > size:
             with self._file.locked():
@@ -220,8 +209,8 @@ class RegistryLog:
 
     def _prove(self, chunk: int, head: LogHead) -> None:
         if chunk not in self._chunks:
-            path = proof_path(chunk, head.checkpoint.size)
-            self._nodes |= proof_nodes(self._get(path), chunk, head)
+            path = log.proof_path(chunk, head.checkpoint.size)
+            self._nodes |= log.proof_nodes(self._get(path), chunk, head)
             self._chunks.add(chunk)
 
     def _get(self, *paths: str) -> bytes:
@@ -241,7 +230,7 @@ class LogWatch:
     """The entries of a log about a name that were not reported yet; ``remember`` marks them as reported.
 
     Args:
-        log: The log.
+        registry_log: The log.
         folder: The folder of the registry's trusted metadata.
         name: A publisher or a skill; empty for all.
 
@@ -251,19 +240,19 @@ class LogWatch:
         StateError: ``log-watched.json`` cannot be read.
     """
 
-    def __init__(self, log: RegistryLog, folder: str, name: str) -> None:
+    def __init__(self, registry_log: RegistryLog, folder: str, name: str) -> None:
         path = os.path.join(folder, "log-watched.json")
         what = "the reported entries of a log"
         self._file = StateFile(
             path, what, _WATCHED_HINT, LogWatchedFile, lambda found: found.watched if found else {}
         )
         self._name = name
-        self._size = log.head.checkpoint.size
+        self._size = registry_log.head.checkpoint.size
         known = self._file.read().get(name)
         self._about = {*known.about} if known else {f"name:{name}", f"publisher:{name}"}
         if known and known.size > self._size:
             raise Rollback(f"the log has {self._size} entries, and had {known.size} before")
-        rows = map(read_entry, log.entries(known.size if known else 0))
+        rows = map(read_entry, registry_log.entries(known.size if known else 0))
         self.entries = [row for row in rows if self._is_watched_for(row)]
         self.is_known = bool(known or self.entries)
 
