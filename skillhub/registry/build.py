@@ -289,9 +289,10 @@ def add(
         index = hub.index([*_readable_names(skills)] if hub.large else None)
         publishers = [publisher_of(admission, signing.time) for admission in index.admissions.values()]
         submissions = [submit(path, hub, index, publishers, own_publishers, prepare) for path in skills]
+        owners = sorted({submission.release.publisher or "" for submission in submissions})
+        names = sorted({submission.release.name for submission in submissions})
         if hub.large:  # the signers, whose releases are read now, are known only after ``submit``
-            owners = {submission.release.publisher or "" for submission in submissions}
-            index = hub.index([submission.release.name for submission in submissions], owners)
+            index = hub.index(names, owners)
         before = index
         for submission in submissions:
             if agreed is not None and submission.tree.digest not in agreed:
@@ -302,9 +303,8 @@ def add(
             if _is_new(submission, index, hub):
                 fresh.append(submission)
                 index = _index_with(index, submission.release, hub)
-        changed = sorted({submission.release.publisher or "" for submission in submissions})
         archives = {submission.release.url: submission.artifact for submission in fresh}
-        hub.publish(index, changed, sorted({submission.release.name for submission in submissions}), archives)
+        hub.publish(index, owners, names, archives)
     unchanged = tuple(submission.release for submission in submissions if submission not in fresh)
     return Added(tuple(submission.release for submission in fresh), unchanged, tuple(submissions), before)
 
