@@ -313,11 +313,10 @@ class _Feed:
 
     def _write(self, data: bytes | Iterable[bytes]) -> None:
         try:
-            for part in (data,) if isinstance(data, bytes) else data:
-                self._pipe.write(part)
-            self._pipe.close()
-            self._error = None
-        except BrokenPipeError:  # git ended
+            with suppress(BrokenPipeError):  # git ended
+                for part in (data,) if isinstance(data, bytes) else data:
+                    self._pipe.write(part)
+                self._pipe.close()
             self._error = None
         except (SkillhubError, OSError) as error:
             self._error = error
