@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated
 
@@ -47,31 +47,30 @@ class BaselineFile(Document):
     version: Annotated[int, version_of("version", 1)]
 
 
-@dataclass(slots=True)
 class Acceptance:
-    """The suppressions and the baseline of one audit, and which of them matched a finding.
+    """The suppressions and the baseline of one audit, and the findings that each of them accepts.
 
     Attributes:
+        written: The findings that the baseline accepts, which are those of a new baseline.
+
+    Args:
+        suppressions: The suppressions in ``skillhub.toml``.
         baseline: The known findings, if there is a baseline.
         makes_baseline: Whether every finding that may be accepted becomes part of a new baseline.
-        written: The findings of the new baseline.
+        now: The time by which suppressions end.
     """
 
-    suppressions: Sequence[Suppression]
-    baseline: BaselineFile | None
-    makes_baseline: bool
-    now: datetime
-    written: set[KnownFinding] = field(default_factory=set)
-    _matched: set[object] = field(default_factory=set)
-    _suppressed: dict[Suppression, list[Finding]] = field(default_factory=dict)
-    _skills: set[str] = field(default_factory=set)
-    _known: frozenset[KnownFinding] = frozenset()
-    _by_skill: defaultdict[tuple[str, str], list[Suppression]] = field(default_factory=lambda: defaultdict(list))
-
-    def __post_init__(self) -> None:
-        self._known = frozenset(self.baseline.findings if self.baseline else ())
-        for suppression in self.suppressions:
-            self._by_skill[suppression.skill, suppression.rule].append(suppression)
+    def __init__(
+        self, suppressions: Sequence[Suppression], baseline: BaselineFile | None, makes_baseline: bool, now: datetime
+    ) -> None:
+        self._suppressions, self._makes_baseline, self._now = suppressions, makes_baseline, now
+        self._known = frozenset(baseline.findings if baseline else ())
+        self._skills: set[str] = set()
+        self._suppressed: defaultdict[Suppression, list[Finding]] = defaultdict(list)
+        self.written: set[KnownFinding] = set()
+        self._by_skill: defaultdict[tuple[str, str], list[Suppression]] = defaultdict(list)
+        for each in suppressions:
+            self._by_skill[each.skill, each.rule].append(each)
 
     def judged(self, findings: Iterable[Finding], skill: str, tree: Digest, folder: str) -> Iterator[Finding]:
         """Yield the findings about a skill, marked if the project accepts them.
@@ -93,13 +92,11 @@ class Acceptance:
     def _mark_accepted(self, finding: Finding, skill: str, tree: Digest, path: str) -> Finding:
         known = KnownFinding(skill, finding.rule, path, finding.message, tree)
         for entry in self._by_skill.get((skill, finding.rule), ()):
-            if (entry.tree, entry.path or path) == (tree, path) and not entry.is_over(self.now):
-                self._matched.add(entry)
-                self._suppressed.setdefault(entry, []).append(finding)
+            if (entry.tree, entry.path or path) == (tree, path) and not entry.is_over(self._now):
+                self._suppressed[entry].append(finding)
                 return replace(finding, accepted_by=f"skillhub.toml until {entry.expires}: {entry.reason}")
-        if known in self._known or self.makes_baseline:
+        if known in self._known or self._makes_baseline:
             self.written.add(known)
-            self._matched.add(known)
             return replace(finding, accepted_by="the baseline")
         return finding
 
@@ -111,12 +108,12 @@ class Acceptance:
             place: The location of the suppressions.
             every: The locked skills, if all of them were checked; else None.
         """
-        for entry in self.suppressions:
+        for entry in self._suppressions:
             about = f"{entry.rule} in {entry.skill}" + (f", {quote(entry.path)}" if entry.path else "")
-            if entry.is_over(self.now):
+            if entry.is_over(self._now):
                 message = f"the suppression of {about} ended on {entry.expires}"
                 yield finding_of("suppression-expired", message, None, place)
-            elif entry in self._matched:
+            elif entry in self._suppressed:
                 old = before.skills.get(entry.skill) if before is not None else None
                 if before is not None and (old is None or old.tree != entry.tree):
                     message = f"this change brings {entry.skill} and accepts {about}: {entry.reason}"
@@ -133,4 +130,4 @@ class Acceptance:
     @property
     def gone(self) -> int:
         """The number of baseline findings, about skills that were checked, that no longer occur."""
-        return sum(known.skill in self._skills and known not in self._matched for known in self._known)
+        return sum(known.skill in self._skills and known not in self.written for known in self._known)
