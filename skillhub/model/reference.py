@@ -249,7 +249,7 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9-]{0,62}(?:\.[A-Za-z0-9-]{1,63})*\.?"
 _HOST = rf"(?:{_NAME}|\[[0-9A-Fa-f:.]+\])(?::\d{{1,5}})?"
 # The forms `user@host:path` and `host.name:path` of git and scp.
 _SCP_HOST = rf"[A-Za-z0-9._][A-Za-z0-9._-]*@{_NAME}|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
-_SCP = rf"(?as)({_SCP_HOST}):/?([^:@]+/[^:@]+|[^:@]+\.git)(@[^:@]+)?"
+_SCP = rf"(?as)({_SCP_HOST}):/?((?=[^:@][^:@/]*/[^:@])[^:@]+|[^:@]+\.git)(@[^:@]+)?"
 _SSH = "git+ssh://git@host/repository"
 _URI_MAX = 1024
 _USER_MAX = 16  # a longer name may be a token, which must not get into a log with an error

@@ -19,6 +19,7 @@ from skillhub.model.reference import (
     parse_remote,
     repository,
 )
+from tests.support.effort import is_linear
 
 ROWS = [
     ("github:gh-fix-ci", Named("gh-fix-ci", "github")),
@@ -279,6 +280,14 @@ def test_equivalent_spellings_have_one_canonical_form(one, other):
 )
 def test_attack_different_urls_have_different_canonical_forms(one, other):
     assert canonical(one) != canonical(other)
+
+
+def test_attack_the_cost_of_a_long_path_over_ssh_is_linear():
+    def work(size):
+        with pytest.raises(UsageError):
+            parse_ref(f"host.name:{'a/' * size}:")
+
+    assert is_linear(work, 1_000)
 
 
 @pytest.mark.parametrize(
