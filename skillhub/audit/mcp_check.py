@@ -45,7 +45,7 @@ _CLOSED = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 _PASSED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "SYSTEMROOT", "TEMP", "APPDATA", "USERPROFILE")
 _NAME = r"([A-Za-z_][A-Za-z0-9_]*)"
 _REFERENCE = re.compile(
-    rf"\$\{{\{{ ?secrets\.{_NAME} ?\}}\}}|\$\{{(?:env:)?{_NAME}(?::-([^}}]*))?\}}|\{{env:{_NAME}\}}"
+    rf"\$\{{\{{ ?secrets\.{_NAME} ?\}}\}}|\$\{{(?:env:)?{_NAME}(?::-((?:[^}}$]|\$(?!\{{))*))?\}}|\{{env:{_NAME}\}}"
 )
 
 

@@ -13,7 +13,8 @@ import time
 
 import pytest
 
-from skillhub.errors import FormatError, SkillhubError, SourceError
+from skillhub.errors import FormatError, SkillhubError, SourceError, UsageError
+from tests.support.effort import is_linear
 from tests.support.here import Here
 from tests.support.skill_server import Raw, skill_server
 
@@ -337,6 +338,16 @@ def test_attack_an_entry_of_any_shape_raises_only_our_errors(tmp_path, key):
         if not checked.entry.get("url"):
             with pytest.raises(SkillhubError):
                 check.inspect_server(checked, None, 20.0)
+
+
+def test_attack_the_cost_of_many_open_placeholders_is_linear():
+    def work(size):
+        checked = check.CheckedServer("demo", "here", {"url": "${A:-" * size}, (), "", {})
+        assert checked.variables == ["A"]
+        with pytest.raises(UsageError):
+            _ = checked.url
+
+    assert is_linear(work, 2_000)
 
 
 def test_attack_a_program_in_the_working_folder_is_not_started(tmp_path):
