@@ -301,7 +301,7 @@ class AdvisoryIndex:
 
     def __init__(self, feeds: Iterable[AdvisoryFeed], now: datetime) -> None:
         self._by_digest: defaultdict[str, list[Match]] = defaultdict(list)
-        self._by_name: defaultdict[str, list[tuple[AdvisoryFeed, OsvAdvisory, OsvAffected]]] = defaultdict(list)
+        self._by_name: defaultdict[str, list[tuple[AdvisoryFeed, Match, OsvAffected]]] = defaultdict(list)
         for feed in feeds:
             for digest, reason in feed.document.digests.items():
                 self._add(digest, Match(f"sha256-{digest[7:19]}", "critical", _shortened(reason), ""))
@@ -313,7 +313,7 @@ class AdvisoryIndex:
         match = Match(advisory.id, advisory.rank, _shortened(advisory.summary or advisory.details), "")
         for affected in advisory.affected or ():
             if affected.package is not None and _source(affected.package) is not None:
-                self._by_name[affected.package.name].append((feed, advisory, affected))
+                self._by_name[affected.package.name].append((feed, match, affected))
             fixed = next(_fixes(affected), None)
             for digest in affected.database_specific.digests:
                 self._add(digest, replace(match, severity="critical", fixed=fixed))
@@ -336,10 +336,9 @@ class AdvisoryIndex:
         all_matches = [replace(match, by=by) for by, matches in of_digests for match in matches]
         named = self._by_name.get(subject.name, ())
         versions = subject.versions() if named else ()
-        for feed, advisory, affected in named:
+        for feed, match, affected in named:
             if _is_from(subject, affected, feed) and _is_affected(versions, affected):
-                summary = _shortened(advisory.summary or advisory.details)
-                all_matches.append(Match(advisory.id, advisory.rank, summary, "version", _fix(versions, affected)))
+                all_matches.append(replace(match, by="version", fixed=_fix(versions, affected)))
         worst: dict[str, Match] = {}
         for match in sorted(all_matches, key=lambda match: (-SEVERITIES.index(match.severity), match.id)):
             worst.setdefault(match.id, match)

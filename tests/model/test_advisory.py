@@ -11,6 +11,7 @@ from skillhub.errors import FormatError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.model.advisory import AdvisoriesDocument, AdvisoryFeed, AdvisoryIndex, AdvisorySubject
 from skillhub.model.version import precedence
+from tests.support.effort import is_linear
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 ROOT, OTHER = Digest.of(b"root"), Digest.of(b"other")
@@ -340,6 +341,13 @@ def test_attack_text_of_an_advisory_is_escaped_and_shortened():
     (match,) = matches(osv([package()], summary="a\x1b[2J\n\u202eb" + "c" * 5000))
     assert str(match).isprintable()
     assert len(str(match)) < 400
+
+
+def test_attack_the_cost_of_an_advisory_with_many_packages_is_linear():
+    def work(size):
+        matches(osv([package()] * size, summary="", details="\u00e9" * size * 9))
+
+    assert is_linear(work, 200)
 
 
 def test_look_up_reads_only_advisories_of_the_name():
