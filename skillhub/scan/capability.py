@@ -7,6 +7,7 @@ their sets of capabilities. A declaration never overrides the content, and a cap
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from hashlib import sha256
@@ -24,7 +25,6 @@ from skillhub.scan.skill_files import SkillFiles, SourceFile
 from skillhub.scan.views import Letters, Literals
 
 TEXT_MAX = 100
-HOSTS_MAX = 200
 # The scheme is checked only where `://` occurs, which keeps the search fast.
 _HOST = deferred(
     rb"://(?:[^\s/@\"'<>`\\?#]{0,128}@)?([A-Za-z0-9\x80-\xff](?:[A-Za-z0-9.\x80-\xff-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])"
@@ -60,11 +60,10 @@ _NETWORK_TOOLS = frozenset({"webfetch", "websearch"})
 def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = None) -> tuple[str, ...]:
     """Return the capabilities of the skill in ``tree``, sorted and unique; ``sources`` are the files of the tree.
 
-    Hosts come from the URLs in the instructions and in the files that run, encoded commands included; more than 200
-    hosts become one ``network:*``. Names without a dot, names of this machine and names of XML vocabularies do not
-    count as hosts. Names reserved for documentation do, since a server may answer at ``api.example.com``. Variables
-    are the declared ones, and those that a file that runs visibly reads; more than 200 of the latter become one
-    ``env:*``.
+    Hosts come from the URLs in the instructions and in the files that run, encoded commands included. Names without a
+    dot, names of this machine and names of XML vocabularies do not count as hosts. Names reserved for documentation
+    do, since a server may answer at ``api.example.com``. Variables are the declared ones, and those that a file that
+    runs visibly reads. More than 200 names of one kind become one ``*``, such as ``network:*``.
     """
     sources = SkillFiles(tree) if sources is None else sources
     body = _instructions(manifest, sources.files.get(SKILL_MD))
@@ -72,7 +71,10 @@ def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = No
         path: sources.files[path].without_nul
         for path in running(sources.held, body, lambda path: sources.files[path].without_nul)
     }
-    result = {f"{kind}:{_capability_text(text)}" for kind, text in _declared(manifest)}
+    named = defaultdict[str, set[str]](set)
+    for kind, text in _declared(manifest):
+        named[kind].add(_capability_text(text))
+    result = set[str]()
     if not manifest.is_whole:
         result.update(DECLARATIONS_UNKNOWN)
     if run:
@@ -87,12 +89,12 @@ def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = No
         result.add("binary")
     read = (sources.files[path] for path in (SKILL_MD, *run) if path in sources.files)
     encoded = [each.text for file in read for each in file.parsed(encoded_commands)]
-    hosts = {
-        host for data in (body.data, *(letters.data for letters in run.values()), *encoded) for host in _hosts(data)
-    }
+    for data in (body.data, *(letters.data for letters in run.values()), *encoded):
+        named["network"].update(_hosts(data))
     servers = (need.server.host for need in manifest.requires if need.server and need.server.host)
-    hosts |= {host for server in servers for host in _remote_hosts(server.encode())}
-    result |= {f"network:{host}" for host in hosts} if len(hosts) <= HOSTS_MAX else {"network:*"}
+    named["network"].update(host for server in servers for host in _remote_hosts(server.encode()))
+    for kind, names in named.items():
+        result.update(f"{kind}:{name}" for name in (names if len(names) <= NAMES_MAX else "*"))
     if encoded or sources.cut or not _is_offline(sources.held, manifest, body, run):
         result.add(NETWORK_UNKNOWN)
     result |= {f"env:{_capability_text(name)}" for name in variables(run.items())}

@@ -264,6 +264,13 @@ def test_more_than_200_hosts_count_as_every_host():
     assert len(found(body=body[: body.index("https://h200")])) == 200
 
 
+def test_attack_more_than_200_tools_or_permissions_count_as_all_of_them():
+    few, many = (", ".join(f"T{number}" for number in range(count)) for count in (200, 201))
+    assert len(found(frontmatter=f"allowed-tools: {few}\n")) == 200
+    assert found(frontmatter=f"allowed-tools: {many}\n") == ("tools:*",)
+    assert found({"agents/skillhub.yaml": f"permissions: [{many}]".encode()}) == ("permissions:*",)
+
+
 def test_variables_are_declared_ones_and_those_that_scripts_read():
     tools = b"dependencies: {tools: [{type: env_var, value: A_KEY}, {type: env_var, value: B_KEY}]}\n"
     files = {"agents/skillhub.yaml": tools, "run.sh": b"echo $B_KEY $C_KEY $PATH", "notes.md": b"$D_KEY"}
