@@ -153,7 +153,7 @@ class Pattern:
 
     @staticmethod
     def _may_hold(kind: str, value: str, pattern: str) -> bool:
-        # Too many capabilities of a kind become one `network:*` or `env:*`, and a long text is cut with `…`: either
+        # Too many capabilities of a kind become one `network:*`, and a long text is cut with `…`: either
         # may contain a denied one.
         if value in ("*", "?") and kind != "tools":
             return True
@@ -197,8 +197,7 @@ def globs_overlap(one: str, two: str) -> bool:
 
 def _glob_is_within(inner: str, outer: str) -> bool:
     """Return whether every text that matches ``inner`` matches ``outer``; False if that is hard to decide."""
-    regex = "".join(".*" if char == "*" else "[^*]" if char == "?" else re.escape(char) for char in outer)
-    return re.fullmatch(regex, inner, re.DOTALL) is not None
+    return fnmatchcase(inner, outer.replace("[", "[[]").replace("?", "[!*]"))
 
 
 def _narrowed(text: str | None) -> str | None:

@@ -43,6 +43,7 @@ KEYS = (
 )
 _NEVER_OF_A_PROJECT = ("allow-findings", "agree", "trusted-sources")
 _AGE_MAX = 3650
+_PATTERN_MAX = 300  # characters; no capability is longer
 _WITNESS = re.compile(r"(sha256:[0-9a-f]{64})=([^\s+=]+\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44})")
 _RULE = re.compile(r"[A-Za-z]{2,8}[0-9]{1,5}")
 
@@ -75,6 +76,8 @@ def _publisher(value: object) -> str:
 
 def _capability(value: object) -> str:
     text = visible(value)
+    if len(text) > _PATTERN_MAX:
+        wrong(f"a pattern of at most {_PATTERN_MAX} characters", text)
     pattern(text)
     return text
 
@@ -86,7 +89,8 @@ def _agent(value: object) -> str:
         raise FormatError(error.message, hint=error.hint) from error
 
 
-_Capabilities = Items[Annotated[str, Read(_capability, type="string", pattern=r"^[A-Za-z*?]+(:|$)")]]
+_Pattern = Annotated[str, Read(_capability, type="string", pattern=r"^[A-Za-z*?]+(:|$)", maxLength=_PATTERN_MAX)]
+_Capabilities = Items[_Pattern]
 _ROOT = "sha256:[0-9a-f]{64}"
 
 

@@ -10,7 +10,7 @@ from skillhub.model.manifest import Manifest
 from skillhub.model.tree import File
 from skillhub.policy.patterns import BARE_KINDS, NAMED_KINDS, Pattern, globs_overlap
 from skillhub.scan.capability import capabilities
-from tests.support.effort import at_most
+from tests.support.effort import at_most, is_linear
 
 # Patterns that a policy denies, each with spellings that grant the denied tool or more.
 GRANTS = {
@@ -119,6 +119,11 @@ def test_pattern_permits_its_tools(pattern, tool):
 )
 def test_attack_a_pattern_permits_no_wider_tool(pattern, tool):
     assert not Pattern.parse(pattern).permits(f"tools:{tool}")
+
+
+def test_attack_the_cost_of_a_pattern_with_many_stars_is_linear():
+    permits = Pattern.parse("tools:Bash(*a*a*b)").permits
+    assert is_linear(lambda size: permits(f"tools:Bash({'a' * size})"), 400)
 
 
 OF_AGENTS = """

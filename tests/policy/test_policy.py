@@ -227,6 +227,7 @@ def test_long_line_is_shortened_in_a_refusal():
         "min-age-days = 1.5",
         "min-age-days = 99999999999",
         "capabilities = [1]",
+        f'deny-capabilities = ["network:{":" * 293}"]',
         "agents = ['no-such-agent']",
         "allow-findings = ['*']",
         "agree = ['critical-finding']",
