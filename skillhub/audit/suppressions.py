@@ -68,9 +68,10 @@ class Acceptance:
         self._skills: set[str] = set()
         self._suppressed: defaultdict[Suppression, list[Finding]] = defaultdict(list)
         self.written: set[KnownFinding] = set()
-        self._by_skill: defaultdict[tuple[str, str], list[Suppression]] = defaultdict(list)
+        self._in_force: dict[tuple[str, str, Digest, str | None], Suppression] = {}
         for each in suppressions:
-            self._by_skill[each.skill, each.rule].append(each)
+            if not each.is_over(now):
+                self._in_force.setdefault((each.skill, each.rule, each.tree, each.path), each)
 
     def judged(self, findings: Iterable[Finding], skill: str, tree: Digest, folder: str) -> Iterator[Finding]:
         """Yield the findings about a skill, marked if the project accepts them.
@@ -91,8 +92,8 @@ class Acceptance:
 
     def _mark_accepted(self, finding: Finding, skill: str, tree: Digest, path: str) -> Finding:
         known = KnownFinding(skill, finding.rule, path, finding.message, tree)
-        for entry in self._by_skill.get((skill, finding.rule), ()):
-            if (entry.tree, entry.path or path) == (tree, path) and not entry.is_over(self._now):
+        for place in (path, None):
+            if entry := self._in_force.get((skill, finding.rule, tree, place)):
                 self._suppressed[entry].append(finding)
                 return replace(finding, accepted_by=f"skillhub.toml until {entry.expires}: {entry.reason}")
         if known in self._known or self._makes_baseline:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 import tomllib
+from datetime import UTC, date, datetime
 
 import pytest
 
-from skillhub.audit.report import RULES
+from skillhub.audit.report import RULES, finding_of
+from skillhub.audit.suppressions import Acceptance
+from skillhub.formats.digest import Digest
+from skillhub.project.intent import Suppression
 from tests.support.cli import Shell
+from tests.support.effort import is_linear
 from tests.support.start import Start
 
 REASON = "read by ann on 2026-11-20: an example in a text"
@@ -304,3 +309,19 @@ def test_attack_a_baseline_replaces_only_a_baseline(odd, name):
     for _ in range(2):
         odd.run("audit", "--write-baseline", "audit-baseline.json")
     assert (odd.project / "audit-baseline.json").is_file()
+
+
+def test_attack_the_cost_of_many_suppressions_is_linear():
+    tree, now = Digest.of(b""), datetime.now(UTC)
+
+    def work(size):
+        suppressions = [
+            Suppression("SH101", "odd", tree, "read", days, f"{number}")
+            for number in range(size)
+            for days in (date.max, date.min)
+        ]
+        findings = [finding_of("SH101", "found", "odd", (f"folder/{number}", 1)) for number in range(1, 2 * size)]
+        judged = Acceptance(suppressions, None, makes_baseline=False, now=now).judged(findings, "odd", tree, "folder")
+        assert sum(finding.accepted for finding in judged) == size - 1
+
+    assert is_linear(work, 400)
