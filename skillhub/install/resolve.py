@@ -144,9 +144,10 @@ def _of_folder(
     full = os.path.expanduser(ref.path)
     if not os.path.isdir(full) or os.path.lexists(os.path.join(full, SKILL_MD)):
         return [_of_path(ref.path, state, ports)], ()
-    index, base, top = ports.open_place(ref).index(), ports.project.base, os.path.realpath(full)
-    copies = {absolute(base, link) for record in state.records.skills.values() for link in record.links}
-    own = index.filtered(lambda each: os.path.join(top, each.path or "") not in copies)
+    index, base, top = ports.open_place(ref).index(), ports.project.base, os.path.join(os.path.realpath(full), "")
+    links = (absolute(base, link) for record in state.records.skills.values() for link in record.links)
+    copies = {link.removeprefix(top) for link in links if link.startswith(top)}
+    own = index.filtered(lambda each: each.path not in copies) if copies else index
     if index.skills and not own.skills:
         hint = f"{command(ports.project.scope, 'install')}, without a reference, installs the locked skills"
         raise NotFound("there are only copies of locked skills here", where=ref.path, hint=hint)

@@ -9,7 +9,9 @@ import pytest
 
 from skillhub.disk.installer import extra_command
 from skillhub.edits.lock_merge import conflict
+from skillhub.model.index import Index
 from tests.edits.test_lock_merge import HIS, ONE, THREE, TWO, lock, released
+from tests.support.effort import calls
 from tests.support.gitserver import served
 from tests.support.here import Here
 
@@ -187,6 +189,15 @@ def test_attack_names_in_another_lock_are_no_sentences_of_ours_and_no_flood(othe
     assert f"left out '{spoof}': it came from" in done.err
     assert f"the other lock calls it '{spoof}!'" in done.err
     assert len(done.err) < 4000, done.err[:4000]
+
+
+def test_attack_an_import_of_many_skills_of_one_folder_filters_its_list_for_none_of_them(shell):
+    for number in range(3):
+        shell.skill(f"project/many/s{number}")
+    skills = {f"s{number}": {"source": "./many", "sourceType": "local"} for number in range(3)}
+    shell.write("project/skills-lock.json", json.dumps({"version": 1, "skills": skills}))
+    assert calls(lambda: shell.run("lock", "import", "skills-lock.json", *YES), Index.filtered) == [0]
+    assert shell.lock()["skills"].keys() == skills.keys()
 
 
 @pytest.mark.parametrize(("text", "status"), [("hello", 4), ("{}", 4), (None, 3)])
