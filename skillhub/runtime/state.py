@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -32,6 +32,7 @@ StoredAnswer: TypeAlias = Digest | Literal[False]
 # Text in, text out; every byte that is not about the skill stays. An unknown word disables.
 
 CAP: Final = 1 << 20
+_RULES_MAX: Final = 1000  # of one file; each is compared with each skill
 _GEN: Final[Mapping[str, Reach]] = {"enable": "enabled", "enabled": "enabled", "active": "active"}
 _GEN_WORDS: Final[Mapping[Reach, str]] = {"disabled": "disable", "enabled": "enable", "active": "active"}
 _CLAUDE: Final[Mapping[str, Reach]] = {"on": "active", "name-only": "active", "user-invocable-only": "enabled"}
@@ -202,24 +203,31 @@ def _opencode_parse(text: str, where: str) -> Layer:
         raise FormatError("expected an object", where=where)
     skills = block.get("skills")
     extra, urls = (_texts(skills.get(key)) if isinstance(skills, dict) else () for key in ("paths", "urls"))
-    return Layer(rules=tuple(_opencode_rules(block)), extra=tuple(filter(is_path, extra)), urls=urls)
+    return Layer(rules=tuple(_opencode_rules(block, where)), extra=tuple(filter(is_path, extra)), urls=urls)
 
 
 def _texts(node: object) -> tuple[str, ...]:
     return tuple(item for item in node if isinstance(item, str)) if isinstance(node, list) else ()
 
 
-def _opencode_rules(block: Mapping[str, Any]) -> list[PermissionRule]:
+def _opencode_rules(block: Mapping[str, Any], where: str) -> list[PermissionRule]:
     permission = block.get("permission", {})
     # One action for all tools, or for each kind of them; for all skills, or by patterns.
     by_kind = permission if isinstance(permission, dict) else {"*": permission}
+    _check_few(by_kind, f"{where}: permission")
     rules = []
     for kind, rule in by_kind.items():
         if name_fits(kind, "skill"):
             by_pattern = rule if isinstance(rule, dict) else {"*": rule}
             for pattern, action in by_pattern.items():
                 rules.append(PermissionRule(pattern, action if action in ACTIONS else "deny"))
+    _check_few(rules, f"{where}: permission")
     return rules
+
+
+def _check_few(rules: Sized, where: str) -> None:
+    if len(rules) > _RULES_MAX:
+        raise FormatError(f"expected at most {_RULES_MAX} rules, found {len(rules)}", where=where)
 
 
 def _opencode_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
@@ -260,6 +268,7 @@ def _claude_patterns(permissions: Mapping[str, Any], key: str, where: str) -> It
     rules = permissions.get(key, [])
     if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
         raise FormatError("expected a list of rules", where=f"{where}: permissions.{key}")
+    _check_few(rules, f"{where}: permissions.{key}")
     for rule in rules:
         tool, _, inner = rule.strip().partition("(")
         if name_fits(tool.strip(), "Skill"):

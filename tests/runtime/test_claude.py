@@ -340,7 +340,18 @@ def test_skill_that_settings_ask_about_is_loaded_after_consent(desk):
 
 @pytest.mark.parametrize(
     "text",
-    ["{", "[]", '{"permissions": []}', '{"permissions": {"deny": "Skill"}}', '{"permissions": {"ask": [1]}}', "\xff"],
+    [
+        *(
+            "{",
+            "[]",
+            '{"permissions": []}',
+            '{"permissions": {"deny": "Skill"}}',
+            '{"permissions": {"ask": [1]}}',
+            "\xff",
+        ),
+        json.dumps({"permissions": {"deny": ["Read"] * 1001}}),
+    ],
+    ids=range(7),
 )
 def test_attack_unreadable_settings_reserve_all_skills_to_the_user(desk, text):
     denied(desk)

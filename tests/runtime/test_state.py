@@ -441,6 +441,15 @@ def test_attack_an_unreadable_file_of_an_agent_enables_no_skill(desk, text):
     assert "settings" in refused.value.hint
 
 
+@pytest.mark.parametrize("desk", ["opencode"], indirect=True)
+def test_attack_a_file_of_more_than_1000_rules_enables_no_skill(desk):
+    for number_of, reach in ((1000, "active"), (1001, "disabled")):
+        rules = {f"*{number}": "allow" for number in range(number_of)}
+        for permission in (rules, {"skill": rules}):
+            (desk.project / "opencode.json").write_text(json.dumps({"permission": permission}))
+            assert desk.skill().reach == reach
+
+
 def test_attack_an_unreadable_state_of_skillhub_enables_no_skill(desk):
     desk.set("disabled", "user")
     (desk.state / "skills/user.json").write_text('{"skills": {"demo": "disa')
