@@ -1,6 +1,5 @@
 # Everything is set up on first use, in .venv, and works offline afterwards.
-# That of the system is compiled with a profile of real programs, and tests in a sixth less time than one from pyenv.
-PYTHON  ?= $(shell /usr/bin/python3.11 -c 'import ensurepip' 2>/dev/null && echo /usr/bin/)python3.11
+PYTHON  ?= python3.11
 # One more than processors: many tests wait, for a clock, a server, a program.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 VENV    := .venv
