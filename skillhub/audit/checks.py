@@ -256,7 +256,7 @@ def known(case: Case) -> Iterator[Finding]:
     """Report the advisories about the skill."""
     path, line = case.locations.skill(case.name)
     for match in advised(case.name, case.entry, None, case.ports):
-        yield replace(match.finding(path or ""), line=line, skill=case.name)
+        yield match.finding(path or "", line, case.name)
 
 
 def _with_policy(finding: Finding, ports: Ports) -> Finding:
@@ -321,7 +321,7 @@ def unmanaged(folder: str, shared: Inspection, reported: Collection[str | None])
     except SkillhubError as error:  # an agent may still read it
         findings.append(finding_of("malformed", error.message, name, (shown, 0)))
     signature = signature_of(tree, shared.ports.publishers, shared.ports.clock())[1]
-    findings += (replace(match.finding(shown), skill=name) for match in advised_tree(tree, None, shared.ports))
+    findings += (match.finding(shown, skill=name) for match in advised_tree(tree, None, shared.ports))
     # ``allow-findings`` does not apply: a skill in no lock was never checked by a policy.
     findings += _content(shared.cache.read(tree), signature, name, shown, removal)
     yield from shared.acceptance.judged(findings, name, tree.digest, shown)
@@ -354,8 +354,7 @@ def at_path(path: str, shared: Inspection) -> Iterator[Finding]:
     if skill.signature.status == "unsigned":
         findings.append(finding_of("unsigned", "it is not signed", name, (shown, 0)))
     artifact = Digest.of(files.read(expanded, LARGEST) or b"") if os.path.isfile(expanded) else None
-    matches = advised_tree(skill.content, artifact, shared.ports)
-    findings += (replace(match.finding(shown), skill=name) for match in matches)
+    findings += (match.finding(shown, skill=name) for match in advised_tree(skill.content, artifact, shared.ports))
     scanned = shared.cache.read(skill.content)
     contents = _content(scanned, skill.signature, name, shown, "do not use it")
     findings += (_with_policy(finding, shared.ports) for finding in contents)

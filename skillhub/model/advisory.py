@@ -285,10 +285,10 @@ class Match:
         remedy = f"; fixed in {self.fixed}" if self.fixed else ""
         return f"{self.id} ({self.severity}, by {by}): {self.summary or 'no reason given'}{remedy}"
 
-    def finding(self, path: str) -> Finding:
-        """Return the match as a finding at ``path``."""
+    def finding(self, path: str, line: int = 0, skill: str | None = None) -> Finding:
+        """Return the match as a finding at this place; only a finding of an audit names the skill."""
         fixed = f"take version {self.fixed} or a later one" if self.fixed else "no fixed version is known"
-        return Finding(self.rule, self.severity, path, 0, str(self), fixed)
+        return Finding(self.rule, self.severity, path, line, str(self), fixed, skill)
 
 
 class AdvisoryIndex:
