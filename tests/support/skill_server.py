@@ -133,6 +133,7 @@ def _content(data: bytes) -> dict[str, str]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # head and body in one packet: the kernel holds a second one back for 40 ms
     server: SkillServer
 
     def log_message(self, format: str, *args: object) -> None:
