@@ -216,3 +216,14 @@ def test_characters_that_toml_escapes_are_inserted_and_removed():
     text = insert("", ("mcp_servers", "x"), table, "f")
     assert tomllib.loads(text) == {"mcp_servers": {"x": table}}
     assert remove(text, ("mcp_servers", "x"), "f") == ""
+
+
+@pytest.mark.parametrize("text", ['[servers.a]\nx = "1"\n[other]\n', 'servers = {a = {x = "1"}}\n[other]\n'])
+def test_attack_a_file_of_many_dotted_keys_stays_unchanged(text):
+    def edited(count):
+        dotted = text + "".join(f"a.b{number} = 1\n" for number in range(count))
+        return insert(remove(dotted, ("servers", "a"), "x"), ("servers", "b"), {"y": "1"}, "x")
+
+    assert "b199" in edited(200)
+    with pytest.raises(FormatError, match="edited in place"):
+        edited(201)
