@@ -370,13 +370,14 @@ def _file(path: str, file: File, finding_lines: set[int], budget: int) -> Iterat
     """Yield the numbered lines of a file; of a file that is too long the first lines, and those around findings."""
     about = f"## file {_quoted(path)}, {len(file.data)} bytes{', executable' if file.executable else ''}"
     try:
-        lines = file.data.decode("utf-8").split("\n")
+        last = max(FILE_MAX, *finding_lines, 0) + _AROUND  # each shown line takes from the budget
+        lines = file.data.decode("utf-8").split("\n", last)
     except UnicodeDecodeError:
         yield f"{about}: not text, left out (SHA-256 {sha256(file.data).hexdigest()})"
         return
     yield about
     near = {number for line in finding_lines for number in range(line - _AROUND, line + _AROUND + 1)}
-    omitted = 0
+    omitted = lines.pop().count("\n") + 1 if len(lines) > last else 0
     for number, line in enumerate(lines, 1):
         if budget <= 0 and (number not in near or budget < -FILE_MAX):
             omitted += 1

@@ -35,7 +35,7 @@ from skillhub.model.lock import Lock, Locked, LockedSource, Signer, shown_signer
 from skillhub.model.provenance import Facts, Provenance, Record, signers_of
 from skillhub.model.reference import Local, parse_remote, repository, site_of
 from skillhub.model.skill import Skill
-from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
+from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree, lines_at
 from skillhub.net.fetch import by_agreement
 from skillhub.policy.policy import EVERYTHING, LASTING, Subject
 from skillhub.project.copies import left_the_lock
@@ -443,15 +443,12 @@ def described(candidate: Candidate, record: Record | None, ports: Ports) -> Cand
     return without_files(replace(candidate, findings=grave))
 
 
-def _finding_keys(findings: Iterable[Finding], tree: Tree) -> Iterator[tuple[str, str, object]]:
+def _finding_keys(findings: Sequence[Finding], tree: Tree) -> Iterator[tuple[str, str, object]]:
     """Yield the identity of each finding across versions: rule, path, and the line's text or the file's digest."""
-    lines: dict[str, list[bytes]] = {}
+    rows = lines_at([(each.path, each.line) for each in findings], tree)
     for each in findings:
         path = each.path or ""
-        if path not in lines:
-            lines[path] = tree[path].data.split(b"\n") if path in tree else []
-        row = b"".join(lines[path][each.line - 1 : each.line])
-        yield each.rule, path, row if each.line else tree.listing.get(path)
+        yield each.rule, path, rows.get((path, each.line), b"") if each.line else tree.listing.get(path)
 
 
 # A relocated registry: its root identifies it, so that the lock follows it to its new URL.

@@ -16,7 +16,7 @@ from skillhub.model.finding import NETWORK_UNKNOWN, Finding, at_least, counted, 
 from skillhub.model.provenance import Changes, Record, place_at_any_revision
 from skillhub.model.question import Question, QuestionKind
 from skillhub.model.reference import Local, authority
-from skillhub.model.tree import Tree
+from skillhub.model.tree import Tree, lines_at
 from skillhub.scan import masked
 from skillhub.sources.configured import EMBEDDED_URL
 
@@ -263,21 +263,20 @@ def _lines(grave: Sequence[Finding], name: str, tree: Tree, where: str) -> Itera
     places: dict[str, list[Finding]] = {}
     for each in grave:
         places.setdefault(each.rule, []).append(each)
+    rows = lines_at([(each.path, each.line) for each in grave], tree)
     for rule, found in places.items():
         for each in found[:_PLACES_MAX]:
-            yield from _seen(each, name, tree, where)
+            yield from _seen(each, rows.get((each.path, each.line)), name, where)
         if left := len(found[_PLACES_MAX:]):
             yield f"and {amount(left, 'more place')} of {rule}: {where}"
 
 
-def _seen(finding: Finding, name: str, tree: Tree, where: str) -> Iterator[str]:
+def _seen(finding: Finding, row: bytes | None, name: str, where: str) -> Iterator[str]:
     """Yield the finding, and its line of the file, with secrets masked."""
     place = word(finding.path or name) + (f":{finding.line}" if finding.line else "")
     yield f"{finding.severity}: {place}: {finding.message} [{finding.rule}]"
-    file = tree.get(finding.path or "")
-    lines = file.data.split(b"\n") if file is not None and finding.line else []
-    if finding.line and finding.line <= len(lines):
-        line = masked(lines[finding.line - 1]).decode("utf-8", "replace").strip()
+    if row is not None:
+        line = masked(row).decode("utf-8", "replace").strip()
         text = shown(line[:_LINE_MAX])
         yield Quoted(collapsed(text[:_LINE_MAX]))
         if len(line) > _LINE_MAX or len(text) > _LINE_MAX:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from io import BytesIO
+from itertools import islice
 from typing import Final, Literal, TypeVar
 
 from skillhub.formats.digest import Digest
@@ -166,3 +169,20 @@ def kind_of(filename: str, content_type: str | None = None) -> ArchiveKind | Non
     if name.endswith((".zip", ".skill")):
         return "zip"
     return "tar.gz" if name.endswith((".tar.gz", ".tgz")) else None
+
+
+_Place = tuple[str | None, int]
+
+
+def lines_at(places: Iterable[_Place], files: Mapping[str, File]) -> dict[_Place, bytes]:
+    """Return the lines at these paths and numbers, from 1, of the files; no other line is kept in memory."""
+    wanted = defaultdict[str, set[int]](set)
+    for path, number in places:
+        if path and number and path in files:
+            wanted[path].add(number)
+    return {
+        (path, number): line.removesuffix(b"\n")
+        for path, numbers in wanted.items()
+        for number, line in enumerate(islice(BytesIO(files[path].data), max(numbers)), 1)
+        if number in numbers
+    }

@@ -24,10 +24,10 @@ from markupsafe import Markup
 from skillhub.edits.patch import difference
 from skillhub.errors import SkillhubError
 from skillhub.formats.text import clean, collapsed, is_alias
-from skillhub.model.finding import Finding, capability_text
+from skillhub.model.finding import capability_text
 from skillhub.model.index import Release
 from skillhub.model.manifest import Manifest
-from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
+from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree, lines_at
 from skillhub.registry import log_writer
 from skillhub.registry.other_clients import document_of, offered
 from skillhub.registry.outputs import WITH_SEARCH, WITH_STYLE, Files, Offer, OfferedSkill, Part
@@ -287,16 +287,13 @@ def _content(skill: OfferedSkill, tree: Tree | None) -> dict[str, object]:
         rows.append({"path": path, "file": file, "size": len(file.data), "text": text_here})
     findings = skill.offer.scans.read(tree).findings
     long = is_long(text)
-    shown_findings = [(finding, _line_of(tree, finding)) for finding in findings[:_FINDINGS_MAX]]
+    found_lines = lines_at([(each.path, each.line) for each in findings[:_FINDINGS_MAX]], tree)
+    shown_findings = [
+        (each, as_lines(found_lines.get((each.path, each.line), b"")[:_SHORT].decode("utf-8", "replace")))
+        for each in findings[:_FINDINGS_MAX]
+    ]
     facts = {"files": rows, "needs": needs, "found": shown_findings, "more": max(0, len(findings) - _FINDINGS_MAX)}
     return {**facts, "body": as_lines(text) if long else inert(text), "long": long}
-
-
-def _line_of(tree: Tree, finding: Finding) -> str:
-    """Return the line of a finding, shortened; an empty text if there is none."""
-    file = tree.get(finding.path or "")
-    lines = file.data.split(b"\n", finding.line)[finding.line - 1 :] if file and finding.line else []
-    return as_lines(lines[0][:_SHORT].decode("utf-8", "replace")) if lines else ""
 
 
 def _changes(old: Tree | None, new: Tree | None) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """The brief for a model: reproducible, and with all text of a skill inside its fence."""
 
 import re
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -144,3 +145,17 @@ def test_attack_an_unreadable_skill_is_in_the_brief():
     assert '# skill "evil": it could not be read, so its verdict must not be harmless' in text
     assert '- critical unsafe-archive "evil": "expected no\\\\x0a[end] colon"' in text
     assert "could be read" not in brief([("evil", skill())], [bad])
+
+
+def test_attack_a_brief_takes_no_memory_for_lines_that_it_leaves_out():
+    count = 4 << 20
+    long = skill(a=b"\n" * count)
+    tracemalloc.start()
+    try:
+        text = brief([("a", long)], [])
+        assert tracemalloc.get_traced_memory()[1] < 6 * count
+    finally:
+        tracemalloc.stop()
+    omitted = int(re.search(r'^## (\d+) lines of "a"', text, re.MULTILINE)[1])
+    assert f"\n{count + 1 - omitted}| \n" in text
+    assert f"\n{count + 2 - omitted}| \n" not in text

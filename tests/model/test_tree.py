@@ -2,6 +2,7 @@ import contextlib
 import os
 import shutil
 import subprocess
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from skillhub.archive.limits import Entry
 from skillhub.archive.unpack import gather
 from skillhub.errors import UnsafeArchive
 from skillhub.formats.digest import Digest
-from skillhub.model.tree import SKILL_MD, File, ListedFile, Listing, Tree
+from skillhub.model.tree import SKILL_MD, File, ListedFile, Listing, Tree, lines_at
 
 # Word for word as in the documentation of the format.
 PIPELINE = r"""
@@ -149,3 +150,19 @@ def test_without_removes_paths_and_repr_counts_files():
     assert set(tree) - set(less) == {"-n"}
     assert repr(Tree({"a": File(b"12")})).endswith("1 files, 2 bytes)")
     assert tree.listing["scripts/run.sh"] == ListedFile(Digest.of(b"#!/bin/sh\n").hex, True)
+
+
+def test_lines_of_places_are_those_of_their_files():
+    files = {"a": File(b"one\r\ntwo\n\nlast"), "b": File(b"")}
+    places = [("a", 1), ("a", 2), ("a", 3), ("a", 4), ("a", 5), ("a", 0), ("b", 1), ("c", 1), (None, 1)]
+    assert lines_at(places, files) == {("a", 1): b"one\r", ("a", 2): b"two", ("a", 3): b"", ("a", 4): b"last"}
+
+
+def test_attack_a_line_of_a_file_takes_no_memory_for_the_others():
+    files = {"a": File(b"first\n" + b"\n" * (1 << 20))}
+    tracemalloc.start()
+    try:
+        assert lines_at([("a", 1), ("a", 1 << 20)], files)["a", 1] == b"first"
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
