@@ -140,6 +140,8 @@ def _answer(args: list[str]) -> int:
     idle = _idle(args)
     if idle is not None and (known := idle.output()) is not None:
         for stream, text in known:
+            if stream == "stderr":
+                sys.stdout.flush()
             getattr(sys, stream).write(text)
         return 0
     # Otherwise pydantic would run the plugins of other packages, and it takes 8 ms to look for them.

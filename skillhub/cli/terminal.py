@@ -324,6 +324,9 @@ class Terminal:
 
     def _put(self, stream: TextIO, line: str) -> None:
         self.clear()
+        if stream is sys.stderr:  # into one pipe or file the lines go in their order
+            with suppress(OSError):  # the last flush reports it
+                sys.stdout.flush()
         stream.write(line)
         if Terminal.written is not None:
             Terminal.written.append(("stdout" if stream is sys.stdout else "stderr", line))

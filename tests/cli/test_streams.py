@@ -56,6 +56,12 @@ def test_a_full_disk_under_the_output_is_reported(installed, words):
     assert "Exception" not in done.stderr
 
 
+def test_a_result_and_its_messages_go_into_one_pipe_in_their_order(shell):
+    assert shell.run("install", "github:release-notes", "--yes").status == 0
+    for _ in range(3):  # the last output is remembered, if the disk's clock has moved on
+        assert bash(shell, "sleep 1.1; N sync 2>&1").stdout.endswith("release-notes\nalready up to date\n")
+
+
 def test_a_full_disk_under_long_output_is_reported(shell):
     for number in range(60):
         shell.skill(f"project/.agents/skills/skill-{number}")
