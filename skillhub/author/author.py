@@ -413,7 +413,8 @@ def sign_skill(
     if not dry_run:
         files.write_atomic(os.path.join(os.path.abspath(folder), SIGNATURE), bundle)
         _read_back(path, key, tree.digest)
-    return Signed(path, tree.digest, key.public.fingerprint, chain[0].subject if chain else None, unpacked.warnings)
+    warnings = (*unpacked.warnings, *(f"{issue.where}: {issue.message}" for issue in unfilled(unpacked.tree)))
+    return Signed(path, tree.digest, key.public.fingerprint, chain[0].subject if chain else None, warnings)
 
 
 def _read_back(path: str, key: PrivateKey, tree: Digest) -> None:

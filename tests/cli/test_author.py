@@ -297,6 +297,8 @@ def test_unfilled_lines_of_a_template_are_reported(shell):
     assert done.status == 0
     assert "warning: SKILL.md:3: " in done.out
     assert done.out.count("[unfilled]") == 2
+    shell.run("key", "new")
+    assert "warning: SKILL.md:10: expected text of your own" in shell.run("sign", "mine").err
     shell.run("pack", "mine")
     assert shell.run("validate", "mine-0.1.0.zip").out.count("[unfilled]") == 2
 
