@@ -452,12 +452,16 @@ class ServedAnswer(JsonAnswer, commands=["registry serve", "serve"]):
 
 
 class PushedAnswer(JsonAnswer, commands=["registry push"]):
-    """The files that a push wrote and removed; ``pages``: whether people and other clients can read the target."""
+    """The files that a push wrote and removed; ``pages``: whether people and other clients can read the target.
+
+    ``is_new``: whether the folder or the branch did not exist before; false for other targets.
+    """
 
     target: Text
     written: Texts
     removed: Texts
     unchanged: int
+    is_new: bool
     pages: bool
 
 

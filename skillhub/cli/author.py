@@ -16,8 +16,8 @@ from skillhub.cli.common import (
     Common,
     Strings,
     optional,
-    read_as,
     read_file,
+    read_pem,
     signing_time,
     working_folder,
     write_output,
@@ -205,7 +205,7 @@ def sign(
 
     Example: skillhub sign ./my-skill --key default
     """
-    certificates = read_as(chain, x509.load) if chain else ()
+    certificates = read_pem(chain, x509.load) if chain else ()
     signed = sign_skill(
         path, partial(own_key, key, common), certificates, common.time().now(), dry_run=common.dry_run
     )

@@ -39,6 +39,7 @@ _T = TypeVar("_T")
 _PEM_CAP = 1 << 16
 _ENV_FILE_CAP = 1 << 20
 _VARIABLE = deferred(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_ASK_FOR_PEM = "expected a PEM file: ask the publisher for it; of your own key: skillhub key show"
 _A_NAME = "NAME=VALUE; a name has letters, digits and _, and no digit first"
 _Accepted = StrEnum("_Accepted", get_args(Accept))  # type: ignore[misc]  # Typer takes no list of literals
 Run = Callable[..., int]
@@ -150,7 +151,7 @@ class Common:
                 )
             return Project.of_user(self.user_home, self.home)
         if self.project is not None and not os.path.isdir(self.project):
-            raise NotFound("the project's folder does not exist", where=self.project)
+            raise NotFound("there is no such folder", where=self.project)
         at = os.path.abspath(self.project or working_folder())
         real = os.path.realpath(at)
         is_own = self.project and workspace_around(real) == real  # a package of a workspace is no project of its own
@@ -409,15 +410,15 @@ def write_output(path: str, data: bytes, project: Project) -> None:
     files.write_atomic(full, data, root=root)
 
 
-def read_as(path: str, parse: Callable[[bytes], _T], *, hint: str | None = None) -> _T:
-    """Return the parsed content of a file; ``hint`` as for ``read_file``.
+def read_pem(path: str, parse: Callable[[bytes], _T]) -> _T:
+    """Return the parsed content of a file with keys or certificates.
 
     Raises:
         NotFound, StateError: as for ``read_file``.
         FormatError: the content is malformed; the error names the file.
     """
     try:
-        return parse(read_file(path, hint=hint))
+        return parse(read_file(path, hint=_ASK_FOR_PEM))
     except FormatError as error:
         error.where = error.where or path
         raise

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from skillhub.cli import author
 from skillhub.cli.author import KeysDir, has_pages, new_passphrase, open_target, own_key, signed, target_address
-from skillhub.cli.common import Arg, Common, Strings, now, optional, read_as, read_file, signing_time, write_output
+from skillhub.cli.common import Arg, Common, Strings, now, optional, read_file, read_pem, signing_time, write_output
 from skillhub.cli.network import approver, fetcher_of
 from skillhub.cli.prompts import show
 from skillhub.cli.terminal import members
@@ -188,12 +188,12 @@ def registry_delegate(
     """
     mandate = upkeep.AdmissionChange(
         publisher=publisher,
-        keys=tuple(read_as(each, PublicKey.load).pem for each in key or ()),
-        certificates=tuple(b"".join(root.pem for root in read_as(each, x509.load)) for each in certificate or ()),
+        keys=tuple(read_pem(each, PublicKey.load).pem for each in key or ()),
+        certificates=tuple(b"".join(root.pem for root in read_pem(each, x509.load)) for each in certificate or ()),
         names=tuple(name or ()),
         move=move,
         revoke=tuple(
-            each if each.startswith("sha256:") else read_as(each, upkeep.key_or_certificate).pem.decode()
+            each if each.startswith("sha256:") else read_pem(each, upkeep.key_or_certificate).pem.decode()
             for each in revoke or ()
         ),
         since=_time(since) if since else upkeep.ALWAYS,
@@ -349,12 +349,12 @@ def registry_push(
     pages = has_pages(target, common)
     if common.json:
         return common.answer("registry push", {"target": target, **asdict(done), "pages": pages})
-    if common.verbose:
-        for path in done.written:
-            common.terminal.say(path)
+    for path in done.written if common.verbose else ():
+        common.terminal.say(path)
     if done.written or done.removed:
         counts = f"{len(done.written)} files, {len(done.removed)} removed, {done.unchanged} unchanged"
-        common.terminal.did(f"{target}: {common.would('write', 'published')} {counts}", "green")
+        new = " (new)" * done.is_new
+        common.terminal.did(f"{target}{new}: {common.would('write', 'published')} {counts}", "green")
     else:
         common.terminal.did(f"{target}: already up to date, {done.unchanged} files")
     return 0

@@ -472,6 +472,7 @@ _UNKNOWN = deferred(
 _ELSEWHERE = {word: name for name, each in COMMANDS.items() for word in each.elsewhere.split()}
 _ELSEWHERE |= {"version": "--version", "outdated": "update --check", "ci": "install --frozen"}
 _ELSEWHERE |= dict.fromkeys(("unpublish", "deprecate"), "registry yank")
+_ELSEWHERE |= dict.fromkeys(("clean", "clear", "prune"), "cache gc")
 
 
 def _usage_of_typer(
@@ -490,9 +491,10 @@ def _usage_of_typer(
     hint = f"{program} --help shows its usage"
     if found := _UNKNOWN.fullmatch(message):
         message, hint = found[1], f"{program} --help lists them"
-        group, elsewhere = COMMANDS.get(program.split()[-1]), _ELSEWHERE.get(found[2])
-        if program != "skillhub" and (group is None or elsewhere not in group.verbs.split()):
-            elsewhere = None
+        group, elsewhere = COMMANDS.get(program.split()[-1]), _ELSEWHERE.get(found[2], "")
+        if program != "skillhub":
+            elsewhere = elsewhere.rpartition(" ")[2]
+            elsewhere = elsewhere if group and elsewhere in group.verbs.split() else ""
         # The parser's first possibility is the nearest; its message lists options by name.
         near = list(getattr(error, "possibilities", None) or ())
         meant = elsewhere or next(iter(near), found[3])

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Annotated, Any
 
 from skillhub.audit.sources import SourceView, view_source
-from skillhub.cli.common import Arg, Common, Strings, read_as, read_file
+from skillhub.cli.common import Arg, Common, Strings, read_file, read_pem
 from skillhub.cli.network import open_ports
 from skillhub.cli.terminal import members
 from skillhub.command.ports import Ports
@@ -365,9 +365,8 @@ def publisher_trust(
         if isinstance(common.sources.get(alias).place, Local):
             hint = "without --source the publisher is trusted for local skills, too"
             raise UsageError(f"{alias} is a folder, and trust cannot be limited to one", hint=hint)
-    hint = "ask the publisher for this PEM file; of your own key: skillhub key show"
-    keys = (read_as(key, PublicKey.load, hint=hint).pem.decode(),) if key else ()
-    roots = tuple(each.pem.decode() for each in read_as(certificate, x509.load, hint=hint)) if certificate else ()
+    keys = (read_pem(key, PublicKey.load).pem.decode(),) if key else ()
+    roots = tuple(each.pem.decode() for each in read_pem(certificate, x509.load)) if certificate else ()
     identities = (_identity(identity, issuer or "", trusted_root),) if identity is not None else ()
     added = Trusted(keys, roots, tuple(source or ()), identities, name=name)
     trusted = added if common.dry_run else common.publishers.trust(added)

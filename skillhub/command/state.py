@@ -189,7 +189,8 @@ def refuse_unknown(
         if name not in installed:
             listed, adopt = command(project.scope, "list"), command(project.scope, "adopt")
             rest = f"{listed} shows installed skills; {adopt} adopts unmanaged ones"
-            hint = users_hint(name, project) or f"{did_you_mean(spelled_like(name, installed))} {rest}".lstrip()
+            bare = name.rpartition(":")[2].partition("@")[0]
+            hint = users_hint(bare, project) or f"{did_you_mean(spelled_like(bare, installed))} {rest}".lstrip()
             raise NotFound(f"no skill named {quote(name)} is installed here", where=project.base, hint=hint)
 
 

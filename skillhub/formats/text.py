@@ -309,6 +309,8 @@ def hint_to_name(text: str) -> str:
     is_meant = spelled != text and all(map(is_name, names.split(":")))
     if text.endswith(":") and is_name(text[:-1]):
         return f"{as_command('skillhub', 'source', 'show', text[:-1])} lists what it has; put ./ before a path"
+    if text.endswith((".zip", ".skill", ".tar.gz", ".tgz")):
+        spelled, is_meant = f"./{text}", True
     meant = did_you_mean([as_word(spelled)] if is_meant else [])
     return f"{meant} a name is of {NAME_RULE}; put ./ before a path".lstrip()
 

@@ -39,11 +39,15 @@ Connect = Callable[[str], Target]
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """The written and removed files, as paths below the site in their order, and the number of unchanged files."""
+    """The written and removed files, as paths below the site in their order, and the number of unchanged files.
+
+    ``is_new`` says whether the folder or the branch did not exist before.
+    """
 
     written: tuple[str, ...]
     removed: tuple[str, ...]
     unchanged: int
+    is_new: bool
 
 
 def push(folder: str, address: str, connect: Connect, *, now: datetime, dry_run: bool = False) -> Pushed:
@@ -81,7 +85,7 @@ def push(folder: str, address: str, connect: Connect, *, now: datetime, dry_run:
                 target.publish(site, changed, gone, earlier.changed)
                 if earlier.was_killed:
                     target.remove_unfinished(site)
-    return Pushed(tuple(file.path for file in changed), tuple(gone), len(site) - len(changed))
+    return Pushed(tuple(file.path for file in changed), tuple(gone), len(site) - len(changed), not target.is_there)
 
 
 def check_target(

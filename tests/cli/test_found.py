@@ -190,6 +190,7 @@ def test_remove_of_a_skill_outside_the_lock_names_the_command_that_removes_it(sh
     both = "rm -r .claude/skills/good && rm -r '.claude/skills/it'\"'\"'s' removes it"
     assert shell.run("remove", "good", "--json").error["hint"].endswith(both)
     assert "did you mean goad?" in shell.run("remove", "gaod", "--json").error["hint"]
+    assert "did you mean goad?" in shell.run("update", "local:goad@2.0.0", "--json").error["hint"]
     done = shell.run("remove", "goad", "gaod", "--json")
     assert "did you mean goad?" in done.error["hint"]
 

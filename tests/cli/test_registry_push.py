@@ -51,10 +51,11 @@ def test_push_reports_its_changes(shell, place):
     plan = shell.run(*words, "--dry-run")
     assert "would write" in plan.out
     assert not place.exists()
-    assert "published" in shell.run(*words).out
+    assert f"{place} (new): published" in shell.run(*words).out
     assert "already up to date" in shell.run(*words).out
     (place / "metadata/timestamp.json").unlink()
     done = shell.run(*words, "--verbose")
+    assert f"{place}: published" in done.out
     assert "metadata/timestamp.json" in done.err
 
 
