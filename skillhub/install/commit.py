@@ -311,9 +311,8 @@ class Planner:
         self.linker = Linker(ports.project, ports.store)
         self.link: LinkKind = state.intent.link or Settings.read(ports.project.home).install.link or "copy"
         self.packages = admission.packages_of(state, coming)
-        self.known_names = cache(
-            partial(known_names, state, ports)
-        )  # a command with nothing to do needs none of them
+        # A command with nothing to do needs none of them.
+        self.known_names = cache(partial(known_names, state, ports))
         self.is_satisfied, self.about_project = need_check(ports.environ), [*about_project(ports)]
 
     def plan(self, candidate: Candidate, folders: Sequence[str] | None = None) -> Plan:

@@ -32,7 +32,7 @@ StoredAnswer: TypeAlias = Digest | Literal[False]
 # Text in, text out; every byte that is not about the skill stays. An unknown word disables.
 
 CAP: Final = 1 << 20
-_RULES_MAX: Final = 1000  # of one file; each is compared with each skill
+_RULES_MAX: Final = 1000  # about skills, in one file; each is compared with each skill
 _GEN: Final[Mapping[str, Reach]] = {"enable": "enabled", "enabled": "enabled", "active": "active"}
 _GEN_WORDS: Final[Mapping[Reach, str]] = {"disabled": "disable", "enabled": "enable", "active": "active"}
 _CLAUDE: Final[Mapping[str, Reach]] = {"on": "active", "name-only": "active", "user-invocable-only": "enabled"}
@@ -268,10 +268,14 @@ def _claude_patterns(permissions: Mapping[str, Any], key: str, where: str) -> It
     rules = permissions.get(key, [])
     if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
         raise FormatError("expected a list of rules", where=f"{where}: permissions.{key}")
-    _check_few(rules, f"{where}: permissions.{key}")
-    for rule in rules:
-        tool, _, inner = rule.strip().partition("(")
-        if name_fits(tool.strip(), "Skill"):
+    of_skills = [
+        (tool.strip(), inner)
+        for tool, _, inner in (rule.strip().partition("(") for rule in rules)
+        if tool.strip() == "Skill" or "*" in tool or "?" in tool
+    ]
+    _check_few(of_skills, f"{where}: permissions.{key}")
+    for tool, inner in of_skills:
+        if name_fits(tool, "Skill"):
             name = inner.removesuffix(")").strip() or "*"
             yield name
             # The end of such a rule is a pattern for the arguments; older rules have a colon before it.

@@ -46,7 +46,7 @@ class _OfPegasus(BaseModel):
 
 
 class _Search(BaseModel):
-    query: str = Field(description="A name, the beginning of one, words of a description, or a path")
+    query: str = Field(max_length=2000, description="A name, the beginning of one, words of a description, or a path")
     limit: Annotated[int, Field(ge=1, le=LIMIT_MAX)] = LIMIT
     scope: Literal["repo", "user"] | None = None
 

@@ -349,7 +349,7 @@ def test_skill_that_settings_ask_about_is_loaded_after_consent(desk):
             '{"permissions": {"ask": [1]}}',
             "\xff",
         ),
-        json.dumps({"permissions": {"deny": ["Read"] * 1001}}),
+        json.dumps({"permissions": {"deny": ["Skill(a)"] * 1001}}),
     ],
     ids=range(7),
 )
@@ -359,6 +359,13 @@ def test_attack_unreadable_settings_reserve_all_skills_to_the_user(desk, text):
     catalog = desk.catalog()
     assert {skill.reach for skill in catalog.skills} == {"enabled"}
     assert any("the user's only until it can be read" in problem.message for problem in catalog.problems)
+
+
+def test_any_number_of_rules_about_other_tools_leaves_settings_readable(desk):
+    denied(desk)
+    rules = [f"Read(/srv/{number}/**)" for number in range(1001)]
+    desk.settings(desk.project / ".claude/settings.json", permissions={"deny": [*rules, "Skill(other)"]})
+    assert {skill.full_name: skill.reach for skill in desk.catalog().skills}["demo"] == "active"
 
 
 def test_disabling_a_skill_leaves_the_settings_of_claude_unchanged(desk):
