@@ -275,8 +275,8 @@ def test_codelia_searches_by_name_and_description(machine):
     assert call_tool("codelia", catalog, "skill_search", {"query": "release", "scope": "user"}).metadata["count"] == 0
     many = call_tool("codelia", catalog, "skill_search", {"query": "re", "limit": 1})
     assert (many.metadata["count"], many.metadata["truncated"]) == (1, True)
-    for wrong in ({"query": "x", "limit": 0}, {"query": "x", "limit": 51}, {"query": "x", "scope": "system"}):
-        assert call_tool("codelia", catalog, "skill_search", wrong).is_error
+    for wrong in ({"limit": 0}, {"limit": 51}, {"scope": "system"}, {"query": "x" * 2001}):
+        assert call_tool("codelia", catalog, "skill_search", {"query": "x", **wrong}).is_error
 
 
 def test_codelia_prefers_a_path_and_refuses_an_ambiguous_name(machine):
