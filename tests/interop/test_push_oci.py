@@ -14,6 +14,7 @@ from skillhub.errors import FormatError, Refused, Rollback, SourceError, StateEr
 from skillhub.formats.digest import Digest
 from skillhub.registry.check import check
 from skillhub.registry.push import push
+from skillhub.sources.oci import REGISTRY_SITE
 from tests.support.docker_registry import registry
 from tests.support.published import change
 from tests.support.registry import Simulator, now
@@ -82,7 +83,7 @@ def test_every_byte_arrives_and_is_a_sound_registry(hub, address, tmp_path):
     found = pulled(address)
     assert sorted(found) == sorted(done.written)
     assert found == {path: hub.files[path] for path in found}
-    assert pushed(hub, address) == type(done)((), (), len(found))
+    assert pushed(hub, address) == type(done)((), (), len(found), is_new=False)
     shutil.rmtree(hub.dir.site)
     for path, data in found.items():
         change(Path(hub.dir.site, path), data)
@@ -201,7 +202,7 @@ def test_a_foreign_artifact_under_the_tag_is_refused_with_a_hint(hub, other):
 def test_an_invalid_layer_at_the_target_is_refused(hub, layer):
     where = "oci://example/x:v1"
     blob = {"digest": Digest.of(b""), "size": 0, "annotations": {"org.opencontainers.image.title": "a"}}
-    site = {"artifactType": push_oci.REGISTRY_SITE, "config": {"digest": Digest.of(b""), "size": 0}}
+    site = {"artifactType": REGISTRY_SITE, "config": {"digest": Digest.of(b""), "size": 0}}
     assert set(push_oci._layers(json.dumps({**site, "layers": [blob]}).encode(), where)) == {"a"}
     text = json.dumps({**site, "layers": [{**blob, **layer}]})
     with pytest.raises(FormatError):
