@@ -210,6 +210,9 @@ def _unsigned(candidate: Candidate, install: str) -> Question:
     )
 
 
+_OF_FILE = "that is what sha256sum shows of the file; the key's fingerprint, which key list shows, is another one"
+
+
 def _publisher(candidate: Candidate) -> Question:
     signer, own, claim = candidate.signer, candidate.own, candidate.claim
     if signer is None:
@@ -219,7 +222,7 @@ def _publisher(candidate: Candidate) -> Question:
             candidate.name,
             f"{candidate.name} is signed by an unknown key; install it as if unsigned?",
             (
-                *((f"the signature claims the key in a PEM file of {claim}",) if claim else ()),
+                *((f"the signature claims the key in a PEM file of {claim}", _OF_FILE) if claim else ()),
                 "without it nothing is proven: no key is pinned, and the lock will name no signer",
                 "with it the signature is checked: skillhub publisher trust NAME --key FILE",
             ),

@@ -132,6 +132,8 @@ def test_a_strangers_key_is_not_pinned_and_reported_as_unproven(shell, signed):
     done = shell.run("install", "./mine", "--yes", "--json", **stranger(shell))
     asked = question(done)
     assert "install it as if unsigned?" in asked["message"]
+    assert asked["details"][0].startswith("the signature claims the key in a PEM file of sha256:")
+    assert "sha256sum" in asked["details"][1]
     assert "nothing is proven" in " ".join(asked["details"])
     assert signed not in " ".join(asked["details"])
     assert shell.at_terminal("install", "./mine", say=[(ASK, "y\n")] * 2, **stranger(shell)).status == 0
