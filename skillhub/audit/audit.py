@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
+from skillhub import errors
 from skillhub.audit.checks import CHECKS, TRUST, Case, Inspection, at_path, closed_folders, name_at, unmanaged
 from skillhub.audit.report import Locations, Report, finding_of, worst_first
 from skillhub.audit.sources import view_source
@@ -17,19 +18,7 @@ from skillhub.audit.verify import StoredSkills, Verified, Verifier, tracked_copi
 from skillhub.command.ports import Network, Place, Ports
 from skillhub.command.state import State, read_unchecked, users_hint
 from skillhub.disk import files
-from skillhub.errors import (
-    Forbidden,
-    FormatError,
-    NameNotOwned,
-    NotFound,
-    Refused,
-    SecurityError,
-    SkillhubError,
-    SourceError,
-    StateError,
-    UnsafeTransfer,
-    UsageError,
-)
+from skillhub.errors import FormatError, NameNotOwned, NotFound, SecurityError, SkillhubError, SourceError, UsageError
 from skillhub.formats.text import as_command, command, quote
 from skillhub.install.candidates import ReleaseStatus, without_files
 from skillhub.install.gather import newest_of
@@ -145,7 +134,7 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
         sources.ask_places([name for name in subjects.locked if name not in unchanged])
         try:
             findings += _tracked_findings(subjects, locations, ports)
-        except StateError as error:
+        except errors.StateError as error:
             sources.notes.append(error.message)
         findings += [each for path in subjects.unmanaged for each in unmanaged(path, shared, reported)]
     findings += [finding for path in request.paths for finding in at_path(path, shared)]
@@ -326,7 +315,7 @@ class Inquiry:
                     status = ReleaseStatus.last_seen(name, entry, source.root, self.ports.seen)
                     if not isinstance(status.objection, NameNotOwned):  # otherwise the check of the skill reports it
                         self._add_finding("name-not-owned", error.message, name)
-        except Forbidden as error:
+        except errors.Forbidden as error:
             self.notes.append(f"{source.alias} was not contacted, and its last answer is used: {error.message}")
         except SourceError as error:
             self.findings.append(self._finding(source.alias, "source-unreachable", error.message))
@@ -386,7 +375,7 @@ class Inquiry:
                 continue
             try:
                 self._ask_place(skills, ports)
-            except (SourceError, UnsafeTransfer) as error:
+            except (SourceError, errors.UnsafeTransfer) as error:
                 self.notes.append(f"{place} could not be asked for newer versions: {error.message}")
 
     def _by_place(self, names: Iterable[str]) -> dict[str, list[str]]:
@@ -407,9 +396,9 @@ class Inquiry:
         unknown: dict[str, list[str]] = {}
 
         def on_error(name: str, error: SkillhubError) -> None:
-            if isinstance(error, NotFound | UsageError | Refused):
+            if isinstance(error, NotFound | UsageError | errors.Refused):
                 unknown.setdefault(error.message, []).append(name)
-            elif isinstance(error, SecurityError | FormatError) and not isinstance(error, UnsafeTransfer):
+            elif isinstance(error, SecurityError | FormatError) and not isinstance(error, errors.UnsafeTransfer):
                 message = f"the present version at {locked[name].place} is refused: {error.message}"
                 self._add_finding("newer-refused", message, name)
             else:

@@ -8,19 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from skillhub import errors
 from skillhub.command.ports import LeftOut, Options, Ports
 from skillhub.command.state import State, read_state, refuse_unknown, users_hint
 from skillhub.edits.patch import difference, read_edited, text_of
-from skillhub.errors import (
-    BadSignature,
-    Forbidden,
-    NotFound,
-    SecurityError,
-    SkillhubError,
-    SourceError,
-    StateError,
-    UsageError,
-)
+from skillhub.errors import BadSignature, Forbidden, NotFound, SecurityError, SkillhubError, SourceError, UsageError
 from skillhub.formats.text import spell_time, word
 from skillhub.install.admission import Known, admit, advised, with_known_bad
 from skillhub.install.candidates import Candidate, ReleaseStatus, check_against_lock
@@ -195,7 +187,7 @@ def _release_status(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple
             raise NotFound(f"your source of that name differs from the source of {name} in the lock")
         index = ports.releases(source, entry.own_name(name))
         return ReleaseStatus(name, entry, index), ()
-    except (Forbidden, SourceError, StateError) as error:
+    except (Forbidden, SourceError, errors.StateError) as error:
         seen = ReleaseStatus.last_seen(name, entry, locked.root, ports.seen)
         when = "" if locked.root is None else "; its releases are shown as they were last seen"
         return seen, (f"{entry.source} was not contacted: {error.message}{when}",)

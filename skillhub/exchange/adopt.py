@@ -6,21 +6,12 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from skillhub import errors
 from skillhub.command.ports import LeftOut, Options, Outcome, Ports, ask
 from skillhub.command.state import State, read_state
 from skillhub.disk import files
 from skillhub.disk.folders import compare
-from skillhub.errors import (
-    Forbidden,
-    FormatError,
-    NotFound,
-    SecurityError,
-    SkillhubError,
-    SourceError,
-    StateError,
-    UnsafeTransfer,
-    UsageError,
-)
+from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SkillhubError, SourceError, UsageError
 from skillhub.exchange.other_locks import NoOrigin, Origin, OtherLock, noted_by_gh, parse_other_lock
 from skillhub.formats.text import command, is_inner_path, quote
 from skillhub.install.admission import admit
@@ -41,7 +32,7 @@ from skillhub.project.project import Project
 # The origins that other installers recorded, and the present content of those origins.
 
 # Errors about a single skill; any other SecurityError, or a full disk, stops the command.
-OF_ONE = (FormatError, SourceError, UsageError, Forbidden, UnsafeTransfer)
+OF_ONE = (FormatError, SourceError, UsageError, Forbidden, errors.UnsafeTransfer)
 _CAP = 64 * 1024 * 1024
 # Paths below the project, and below the user's home.
 _LOCKS = {
@@ -173,7 +164,7 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
             for path, tree in [(path, skill.candidate.tree) for skill in adopted for path in skill.find.copies]:
                 if compare(path, tree.listing):
                     hint = "run the command again; it asks again"
-                    raise StateError("the copy was edited meanwhile", where=path, hint=hint)
+                    raise errors.StateError("the copy was edited meanwhile", where=path, hint=hint)
             for skill in adopted:
                 _copy_into_project(skill, ports)
     outcome = carry_out(plans, options, answers, state, ports)

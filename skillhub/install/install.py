@@ -10,15 +10,8 @@ from skillhub.command.ports import LeftOut, Options, Outcome, Ports
 from skillhub.command.state import State, read_state, refuse_unknown
 from skillhub.errors import FormatError, KnownBad, NotFound, SkillhubError, SourceError, UsageError
 from skillhub.formats.text import command, reinstall
-from skillhub.install.admission import (
-    SharedFacts,
-    deciding_facts,
-    described,
-    left_behind,
-    refuse_known_bad,
-    sources_with,
-    without_other_signers,
-)
+from skillhub.install import admission
+from skillhub.install.admission import SharedFacts, deciding_facts, described, left_behind, without_other_signers
 from skillhub.install.apply import apply, views_of
 from skillhub.install.candidates import Candidate, TreeBudget, about_skill, stale_lock
 from skillhub.install.commit import Planner, changes_of
@@ -171,7 +164,7 @@ def _known_bad(names: Iterable[str], found: Mapping[str, Candidate], state: Stat
         entry = state.lock.skills[name]
         try:
             if name not in found or found[name].entry == entry:
-                refuse_known_bad(name, entry, None, ports)
+                admission.refuse_known_bad(name, entry, None, ports)
         except KnownBad as error:
             lines.append(f"{error.message}; {error.hint}")
     return lines
@@ -223,7 +216,7 @@ def available_updates(names: Sequence[str], ports: Ports) -> Outcome:
     changes = {each.name: replace(_changes(each, state, ports), findings=each.findings) for each in found}
     every = names or state.lock.skills
     edited = [f"{name} was edited by hand: {place}" for name in every for place in _edited(name, state, ports)]
-    sources = source_changes(state.lock.sources, sources_with(newer.found.values(), state.lock, ports))
+    sources = source_changes(state.lock.sources, admission.sources_with(newer.found.values(), state.lock, ports))
     bad = _known_bad(every, {}, state, ports)
     warnings, left = (*newer.warnings, *edited, *bad), (*failed.values(), *newer.left_out)
     pending = bool(newer.withdrawn or bad)

@@ -6,19 +6,10 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from skillhub import errors
 from skillhub.command.ports import Options, Ports, ask, ask_person
 from skillhub.command.state import State, read_state
-from skillhub.errors import (
-    Forbidden,
-    FormatError,
-    NotFound,
-    SourceError,
-    SourceMismatch,
-    TrustDowngrade,
-    UnsafeTransfer,
-    UsageError,
-    WrongBytes,
-)
+from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, SourceMismatch, UsageError, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import amount, as_command, command, is_alias, packaged, quote, word
 from skillhub.model import mcp_server
@@ -161,7 +152,7 @@ def refuse_unsafe(alias: str, url: str) -> None:
         return
     if RequestTarget.parse(url).is_plain:
         hint = f"if that is intended: {as_command('skillhub', 'source', 'add', alias, 'URL')}"
-        raise UnsafeTransfer("a repository may propose only https URLs", where=url, hint=hint)
+        raise errors.UnsafeTransfer("a repository may propose only https URLs", where=url, hint=hint)
 
 
 def _adopt_site(alias: str, url: str, ports: Ports) -> None:
@@ -354,7 +345,7 @@ def trust_source(alias: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -
     if root is None:
         if mine.root is None:
             return mine
-        raise TrustDowngrade(
+        raise errors.TrustDowngrade(
             "expected a registry, found a site without metadata",
             where=mine.url,
             hint="the metadata may have been removed; ask its operator",

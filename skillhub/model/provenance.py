@@ -16,20 +16,9 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 from pydantic import Field, PlainSerializer
 
 from skillhub.errors import UsageError, hinting
+from skillhub.formats import document
 from skillhub.formats.digest import NO_FILES, Digest
-from skillhub.formats.document import (
-    Before,
-    Document,
-    Items,
-    Members,
-    Read,
-    Sha256,
-    SkillName,
-    one_of,
-    part,
-    version_of,
-    wrong,
-)
+from skillhub.formats.document import Before, Document, Items, Members, Read, Sha256, SkillName, one_of, part, wrong
 from skillhub.formats.text import is_alias, packaged, word
 from skillhub.model.finding import Finding
 from skillhub.model.hosts import LinkKind
@@ -490,7 +479,7 @@ class RecordsFile(Document):
 
     CAP = 256 * 1024 * 1024
 
-    version: Annotated[int, version_of("state format", VERSION)]
+    version: Annotated[int, document.version_of("state format", VERSION)]
     agents: Items[str]
     project: str = ""
     skills: Members[SkillName, Record]

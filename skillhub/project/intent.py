@@ -36,21 +36,10 @@ from skillhub.formats.document import (
 )
 from skillhub.formats.text import clean, is_alias, is_name, is_object_id, quote
 from skillhub.formats.toml import spell_toml
+from skillhub.model import reference
 from skillhub.model.hosts import LinkKind
 from skillhub.model.lock import Lock, Locked, LockedSource
-from skillhub.model.reference import (
-    NO_SECRET,
-    Git,
-    GitHub,
-    Local,
-    Mcp,
-    Oci,
-    Remote,
-    canonical,
-    holds_secret,
-    parse_ref,
-    parse_remote,
-)
+from skillhub.model.reference import Git, GitHub, Local, Mcp, Oci, Remote, canonical, holds_secret, parse_remote
 from skillhub.model.version import range_of
 
 PlaceRef = Git | GitHub | Oci | Mcp | Local  # the targets of an alias besides a registry and a site
@@ -79,7 +68,7 @@ def _url(value: object) -> str:
 def _place(value: object) -> str:
     place = visible(value)
     if "://" in place and holds_secret(place):
-        raise FormatError("expected a place without password or another credential", hint=NO_SECRET)
+        raise FormatError("expected a place without password or another credential", hint=reference.NO_SECRET)
     return place
 
 
@@ -94,7 +83,7 @@ def _short(value: object) -> object:
 def place_at(url: str) -> PlaceRef | None:
     """Return the reference in the URL of a source; None for a registry or a site."""
     try:
-        ref = parse_ref(url)
+        ref = reference.parse_ref(url)
     except UsageError:
         return None
     return ref if isinstance(ref, PlaceRef) else None

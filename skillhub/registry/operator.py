@@ -15,31 +15,13 @@ from typing import Annotated, Self
 from tuf.api.exceptions import LengthOrHashMismatchError
 from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 
+from skillhub import errors
 from skillhub.archive.unpack import unpack
 from skillhub.disk import files, folders
-from skillhub.errors import (
-    BadMetadata,
-    FormatError,
-    MetadataExpired,
-    NotFound,
-    Refused,
-    Rollback,
-    SecurityError,
-    StateError,
-    UsageError,
-    WrongBytes,
-)
+from skillhub.errors import BadMetadata, FormatError, MetadataExpired, NotFound, Refused, StateError, UsageError
+from skillhub.formats import document
 from skillhub.formats.digest import Digest
-from skillhub.formats.document import (
-    NAME,
-    ExtensibleDocument,
-    Read,
-    integer,
-    json_bytes,
-    matching,
-    name_that,
-    version_of,
-)
+from skillhub.formats.document import NAME, ExtensibleDocument, Read, integer, json_bytes, matching, name_that
 from skillhub.formats.text import NAME_RULE, as_command, is_name, quote, spell_time
 from skillhub.model.discovery import PartRow, Pinned, admitted, parse_listing, parse_namespaces, parse_releases
 from skillhub.model.index import Admission, Index, Release, index_path, namespace_path
@@ -81,7 +63,7 @@ class RegistrySettings(ExtensibleDocument):
     bin_bits: int
     days: int | None
     compress: bool
-    version: Annotated[int, version_of("version", 1)]
+    version: Annotated[int, document.version_of("version", 1)]
     url: Annotated[str, matching(_SITE_URL, "the URL that the site is published at")] | None = None
     listed_whole: Annotated[int, integer("a number of skills")] = 20_000
 
@@ -189,7 +171,7 @@ class RegistryDir:
         for role, version in keys.signed_versions().items() if keys else ():
             if loaded.read(role).version < version:
                 message = f"expected version {version} of {role} or a newer one, as was signed before"
-                raise Rollback(message, where=self.site, hint="restore the last published version of the site")
+                raise errors.Rollback(message, where=self.site, hint="restore the last published version of the site")
         return loaded
 
     def _last_root(self, keys: RegistryKeys | None) -> bytes:
@@ -221,7 +203,7 @@ class RegistryDir:
             target.verify_length_and_hashes(data)
         except LengthOrHashMismatchError as error:
             where = os.path.join(self.site, target.path)
-            raise SecurityError("the file does not match its signed digest", where=where) from error
+            raise errors.SecurityError("the file does not match its signed digest", where=where) from error
         return data
 
     def publish(self, site: Mapping[str, bytes | None]) -> None:
@@ -565,7 +547,7 @@ class OpenRegistry:
         """
         data = self.registry.target(self.metadata, path)
         if data is None:
-            raise WrongBytes("expected a target that is signed", where=path)
+            raise errors.WrongBytes("expected a target that is signed", where=path)
         return data
 
     def artifact(self, release: Release) -> bytes:

@@ -10,18 +10,9 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Final
 
+from skillhub import errors
 from skillhub.disk.home import Home
-from skillhub.errors import (
-    Drifted,
-    FormatError,
-    KnownBad,
-    NotFound,
-    Refused,
-    SkillhubError,
-    StateError,
-    UsageError,
-    Withdrawn,
-)
+from skillhub.errors import Drifted, FormatError, NotFound, Refused, SkillhubError, StateError, UsageError
 from skillhub.formats import yaml
 from skillhub.formats.text import clean, command, did_you_mean, quote
 from skillhub.model import manifest
@@ -346,8 +337,8 @@ def _as_locked_now(skill: Skill) -> tuple[Skill, Agreed | None]:
 
 def held_error(skill: Skill) -> type[SkillhubError]:
     """Return the class of the error with which a skill is refused."""
-    errors = {"known-bad": KnownBad, "withdrawn": Withdrawn}
-    return errors.get(skill.held.status, Refused) if skill.held is not None else Refused
+    by_status = {"known-bad": errors.KnownBad, "withdrawn": errors.Withdrawn}
+    return by_status.get(skill.held.status, Refused) if skill.held is not None else Refused
 
 
 def _refuse(skill: Skill, request: Request) -> None:

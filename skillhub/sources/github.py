@@ -20,19 +20,11 @@ from urllib.parse import quote as percent_encode
 
 from pydantic import ConfigDict
 
+from skillhub import errors
 from skillhub.archive.limits import unsafe
 from skillhub.disk import files
 from skillhub.disk.home import user_home
-from skillhub.errors import (
-    FormatError,
-    NotFound,
-    RateLimited,
-    SourceError,
-    StateError,
-    UnsafeTransfer,
-    UsageError,
-    WrongBytes,
-)
+from skillhub.errors import FormatError, NotFound, RateLimited, SourceError, StateError, UsageError, WrongBytes
 from skillhub.formats import yaml
 from skillhub.formats.document import ForeignDocument, Items, matching
 from skillhub.formats.text import is_object_id, quote
@@ -141,7 +133,7 @@ def token_for(url: str, environ: Mapping[str, str], tokens: Mapping[str, str]) -
     """
     try:
         target = RequestTarget.parse(url)
-    except UnsafeTransfer:  # the request itself will report it
+    except errors.UnsafeTransfer:  # the request itself will report it
         return None
     if target.is_plain:
         return None

@@ -14,37 +14,14 @@ from skillhub.errors import FormatError, Refused
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import json_bytes
 from skillhub.formats.text import collapsed
+from skillhub.model import discovery
 from skillhub.model.advisory import AdvisoriesDocument
-from skillhub.model.discovery import (
-    LISTING_CAP,
-    SCHEMA,
-    IndexEntry,
-    IndexListing,
-    NamespacesDocument,
-    PartDocument,
-    PartRow,
-    Pinned,
-    PinnedPart,
-    PublisherDocument,
-    PublisherRelease,
-    ReleasesDocument,
-    SkillDocument,
-    SkillRelease,
-)
+from skillhub.model.discovery import LISTING_CAP, IndexEntry, IndexListing, PartDocument, PartRow, Pinned, PinnedPart
 from skillhub.model.index import ADVISORIES, DOCUMENT_CAP, Admission, Index, Release, index_path, namespace_path
 from skillhub.model.lock import ROOT_CAP
+from skillhub.trust import registry_rules
 from skillhub.trust.registry_metadata import path_of, pinned_target, publisher_target
-from skillhub.trust.registry_rules import (
-    BEST_MAX,
-    ROWS_MAX,
-    documents_of,
-    every_part,
-    keys_of,
-    part_of,
-    part_path,
-    skill_of,
-    walk,
-)
+from skillhub.trust.registry_rules import BEST_MAX, ROWS_MAX, documents_of, every_part, keys_of, part_path, skill_of
 from skillhub.trust.roles import ROOT, WELL_KNOWN, skill_path
 
 LISTING_PATH = "index.json"
@@ -147,7 +124,7 @@ def _rows_before(data: bytes, path: str) -> tuple[IndexEntry, ...]:
 def short_listing() -> dict[str, bytes]:
     """Return the public listing of a large registry, which names its lists."""
     lists = [path.removeprefix(f"{WELL_KNOWN}/") for path in SHARD_PATHS]
-    return {f"{WELL_KNOWN}/{LISTING_PATH}": json_bytes({"$schema": SCHEMA, "skills": [], "lists": lists})}
+    return {f"{WELL_KNOWN}/{LISTING_PATH}": json_bytes({"$schema": discovery.SCHEMA, "skills": [], "lists": lists})}
 
 
 def bucket_of(name: str) -> str:
@@ -191,8 +168,8 @@ def _publisher_documents(index: Index, paths: Collection[str]) -> Mapping[str, b
 
 
 def _releases(publisher: str, releases: Iterable[Release]) -> bytes:
-    rows = tuple(PublisherRelease.of(release, sha256=release.digest) for release in releases)
-    return ReleasesDocument.model_construct(publisher=publisher, releases=rows).dump()
+    rows = tuple(discovery.PublisherRelease.of(release, sha256=release.digest) for release in releases)
+    return discovery.ReleasesDocument.model_construct(publisher=publisher, releases=rows).dump()
 
 
 def _listing(index: Index, names: Iterable[str], home: str) -> bytes:
@@ -224,17 +201,17 @@ def best_release(releases: tuple[Release, ...]) -> Release:
 
 def _skill(name: str, releases: tuple[Release, ...]) -> bytes:
     newest = releases[0]
-    return SkillDocument.model_construct(
+    return discovery.SkillDocument.model_construct(
         name=name,
         publisher=newest.publisher,
         description=newest.description,
-        releases=tuple(SkillRelease.of(release, url=f"../../../{release.url}") for release in releases),
+        releases=tuple(discovery.SkillRelease.of(release, url=f"../../../{release.url}") for release in releases),
     ).dump()
 
 
 def _namespaces(before: Mapping[str, Pinned], documents: Mapping[str, bytes]) -> bytes:
     pins = {**before, **{publisher: _pin(data) for publisher, data in documents.items()}}
-    return NamespacesDocument.model_construct(publishers=pins).dump()
+    return discovery.NamespacesDocument.model_construct(publishers=pins).dump()
 
 
 def _pin(document: bytes) -> Pinned:
@@ -242,7 +219,7 @@ def _pin(document: bytes) -> Pinned:
 
 
 def _publisher(admission: Admission) -> bytes:
-    return PublisherDocument.model_construct(
+    return discovery.PublisherDocument.model_construct(
         publisher=admission.publisher,
         keys=admission.keys,
         certificates=admission.certificates,
@@ -292,12 +269,12 @@ class LargeListing:
     def read(self, prefix: str, pinned: PinnedPart) -> PartDocument:
         """Return a part that another one pins; raises as ``part_of`` and ``content``."""
         target = pinned_target(part_path(prefix), pinned)
-        return part_of(prefix, pinned, self.content(target), target.path)
+        return registry_rules.part_of(prefix, pinned, self.content(target), target.path)
 
     def document(self, name: str) -> bytes | None:
         """Return the document of a skill; None if there is no such skill."""
         key = f"{name}--{name}."
-        part = walk(self.first, key, self.read, len(key))
+        part = registry_rules.walk(self.first, key, self.read, len(key))
         pinned = next((row.document for row in part.rows if row.key == key), None)
         return None if pinned is None else self.content(pinned_target(skill_path(name), pinned))
 
