@@ -251,14 +251,13 @@ def key_list(common: Common) -> int:
     """
     keys = Keys(common.home).all()
     if common.json:
-        common.terminal.answer("key list", {"keys": keys})
-    else:
-        for key in keys:
-            common.terminal.out(f"{key.name}: {key.kind}", "bold")
-            common.terminal.out(f"  {key.fingerprint}")
-            common.terminal.out(f"  public key: {key.public_path}")
-        if not keys:
-            common.terminal.say("no keys yet; to make one: skillhub key new")
+        return common.answer("key list", {"keys": keys})
+    for key in keys:
+        common.terminal.out(f"{key.name}: {key.kind}", "bold")
+        common.terminal.out(f"  {key.fingerprint}")
+        common.terminal.out(f"  public key: {key.public_path}")
+    if not keys:
+        common.terminal.say("no keys yet; to make one: skillhub key new")
     return 0
 
 
@@ -270,10 +269,9 @@ def key_show(common: Common, name: Annotated[str, Arg("[NAME]", "The name of you
     key = Keys(common.home).get(name)
     pem = read_file(key.public_path).decode("ascii", "replace")
     if common.json:
-        common.terminal.answer("key show", {**asdict(key), "public_key": pem})
-    else:
-        _draw_key(key, common.terminal.out)
-        common.terminal.lines(pem)
+        return common.answer("key show", {**asdict(key), "public_key": pem})
+    _draw_key(key, common.terminal.out)
+    common.terminal.lines(pem)
     return 0
 
 
@@ -304,9 +302,8 @@ def key_import(
 
 def _made(key: Key, common: Common) -> int:
     if common.json:
-        common.terminal.answer("key new", asdict(key))
-    else:
-        _draw_key(key, common.terminal.did)
+        return common.answer("key new", asdict(key))
+    _draw_key(key, common.terminal.did)
     return 0
 
 

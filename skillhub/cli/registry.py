@@ -200,33 +200,25 @@ def registry_delegate(
     )
     done = signed(common, keys, lambda signing: upkeep.delegate(folder, mandate, signing))
     _rebuild(common, folder)
-    _show_delegated(done, common)
-    return 0
+    return _show_delegated(done, common)
 
 
-def _show_delegated(done: upkeep.ChangedAdmission, common: Common) -> None:
+def _show_delegated(done: upkeep.ChangedAdmission, common: Common) -> int:
     admission, did = done.admission, common.terminal.did
+    keys, names = publisher_of(admission).fingerprints, sorted(admission.names)
     if common.json:
-        common.terminal.answer(
-            "registry delegate",
-            {
-                "publisher": admission.publisher,
-                "keys": publisher_of(admission).fingerprints,
-                "names": sorted(admission.names),
-                "revoked": admission.revoked,
-                "withdrawn": done.withdrawn,
-            },
-        )
-        return
+        value = {**members(admission, "publisher", "revoked"), "keys": keys, "names": names}
+        return common.answer("registry delegate", {**value, "withdrawn": done.withdrawn})
     did(f"{admission.publisher}{' (dry run)' if common.dry_run else ''}", "bold")
-    for fingerprint in publisher_of(admission).fingerprints:
+    for fingerprint in keys:
         did(f"  signs with {fingerprint}")
     for gone in admission.revoked:
         did(f"  revoked    {gone.fingerprint} since {'the beginning' if gone.since == upkeep.ALWAYS else gone.since}")
-    for name in sorted(admission.names):
+    for name in names:
         did(f"  publishes  {name}")
     for release in done.withdrawn:
         common.terminal.out(f"withdrawn: {release.name} {release.version}: {release.withdrawn}", "yellow")
+    return 0
 
 
 def registry_rotate(

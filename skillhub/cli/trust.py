@@ -132,10 +132,9 @@ def source_list(common: Common) -> int:
     """
     sources = _here(common).all().values()
     if common.json:
-        common.terminal.answer("source list", {"sources": [_facts(source, common) for source in sources]})
-    else:
-        for source in sources:
-            _draw(source, common)
+        return common.answer("source list", {"sources": [_facts(source, common) for source in sources]})
+    for source in sources:
+        _draw(source, common)
     return 0
 
 
@@ -369,18 +368,13 @@ def publisher_trust(
     roots = tuple(each.pem.decode() for each in read_pem(certificate, x509.load)) if certificate else ()
     identities = (_identity(identity, issuer or "", trusted_root),) if identity is not None else ()
     added = Trusted(keys, roots, tuple(source or ()), identities, name=name)
-    trusted = added if common.dry_run else common.publishers.trust(added)
-    _show_trusted(_publisher_json(trusted), common)
-    return 0
-
-
-def _show_trusted(trusted: dict[str, Any], common: Common) -> None:
+    trusted = _publisher_json(added if common.dry_run else common.publishers.trust(added))
     if common.json:
-        common.terminal.answer("publisher trust", trusted)
-        return
+        return common.answer("publisher trust", trusted)
     verb = "might" if common.dry_run else "may"
     for each in trusted["signers"]:
-        common.terminal.did(f"{trusted['name']} {verb} sign with the {each['kind']} {each['fingerprint']}", "green")
+        common.terminal.did(f"{name} {verb} sign with the {each['kind']} {each['fingerprint']}", "green")
+    return 0
 
 
 def publisher_remove(common: Common, name: PublisherName) -> int:

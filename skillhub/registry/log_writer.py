@@ -110,21 +110,12 @@ def consistency(head: LogHead, known_size: int, served: Callable[[str], bytes]) 
     while known_size and known_size < size:
         half = 1 << ((size - 1).bit_length() - 1)
         if known_size <= half:
-            proof.append(_root(nodes, size - half, start + half))
+            proof.append(log.root_of(nodes, size - half, start + half))
             size = half
         else:
-            proof.append(_root(nodes, half, start))
+            proof.append(log.root_of(nodes, half, start))
             start, known_size, size = start + half, known_size - half, size - half
-    return [*([_root(nodes, size, start)] if start else []), *reversed(proof)]
-
-
-def _root(nodes: _Nodes, size: int, start: int) -> bytes:
-    """Return the root of ``size`` leaves from ``start``, as ``root_of`` does, but read nodes only on access."""
-    level = (size - 1).bit_length()
-    if size == 1 << level:
-        return nodes[level, start >> level]
-    half = 1 << (level - 1)
-    return log.parent(_root(nodes, half, start), _root(nodes, size - half, start + half))
+    return [*([log.root_of(nodes, size, start)] if start else []), *reversed(proof)]
 
 
 class _Nodes(dict[TreeNode, bytes]):

@@ -193,7 +193,7 @@ def _refuse_others(target: Target, paths: Sequence[str]) -> None:
 
 
 def _roots(hub: OpenRegistry) -> tuple[list[str], list[bytes]]:
-    paths = [_root_path(number) for number in range(1, _version(hub.metadata, ROOT) + 1)]
+    paths = [_root_path(number) for number in range(1, hub.metadata.read(ROOT).version + 1)]
     return paths, [hub.registry.served(path) for path in paths]
 
 
@@ -300,12 +300,12 @@ def _refuse_newer_root(roots: Sequence[bytes], target: Target) -> None:
 
 def _refuse_newer_versions(own: MetadataSet, served: MetadataSet) -> None:
     for role, served_version, own_version in (
-        (TIMESTAMP, _version(served, TIMESTAMP), _version(own, TIMESTAMP)),
+        (TIMESTAMP, served.read(TIMESTAMP).version, own.read(TIMESTAMP).version),
         (SNAPSHOT, served.snapshot_version, own.snapshot_version),
     ):
         if served_version > own_version:
             raise _stale_error(role, served_version, own_version)
-    if _version(served, TIMESTAMP) == _version(own, TIMESTAMP):
+    if served.read(TIMESTAMP).version == own.read(TIMESTAMP).version:
         raise StateError("another timestamp of the same version is served there", hint=APART)
 
 
@@ -365,11 +365,6 @@ def _archive_path(release: Release) -> str:
     if not release.url.startswith("archives/") or ".." in release.url or name != f"{digest}.zip":
         raise BadMetadata(f"expected an archive named by its digest, found {quote(release.url)}")
     return release.url
-
-
-def _version(metadata: MetadataSet, role: str) -> int:
-    version: int = metadata.read(role).version
-    return version
 
 
 def _root_path(number: int) -> str:

@@ -6,6 +6,7 @@ import json
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Self
@@ -89,8 +90,9 @@ def root_of(nodes: Mapping[TreeNode, bytes], size: int, start: int = 0) -> bytes
         BadLog: a needed node is unknown.
     """
     level = max(0, size - 1).bit_length()
-    if size == 1 << level and (level, start >> level) in nodes:
-        return nodes[level, start >> level]
+    if size == 1 << level:
+        with suppress(KeyError):  # then it is computed from those below it
+            return nodes[level, start >> level]
     if size == 0:
         return sha256(b"").digest()
     if level == 0:
