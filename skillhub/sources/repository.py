@@ -172,7 +172,7 @@ class Repository:
 
         Raises:
             NotFound: there is no folder ``path``.
-            FormatError: there are too many skills.
+            FormatError: there are too many skills, or it is the site of a registry.
             SourceError: files cannot be fetched, or the repository of a requested plugin cannot be reached.
             SecurityError: the bytes are not those of the commit.
             Forbidden: a policy forbids a repository that has, or may have, a requested skill.
@@ -210,6 +210,9 @@ class Repository:
         if self._top and not folders.snapshot.nodes.within(self._top):
             hint = "without the folder, install and show list the skills there"
             raise NotFound(f"there is no folder {quote(self._top)} here", where=url, hint=hint)
+        if join(self._top, "metadata/1.root.json") in folders.snapshot.nodes:  # its skills are offered by its signed lists alone
+            hint = "its operator tells the URL of the site; to add it: skillhub source add NAME URL"
+            raise FormatError("expected a repository of skills, found the site of a registry", where=url, hint=hint)
         survey = Survey.of(folders.snapshot, self._top)
         warnings = list(survey.warnings)
         owners = survey.skill_folders(survey.here)

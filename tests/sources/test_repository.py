@@ -45,6 +45,15 @@ def test_repository_offers_and_unpacks_its_skill():
     assert dict(unpacked.tree) == {"SKILL.md": File(skill("a").encode()), "run": File(b"#!", executable=True)}
 
 
+@pytest.mark.parametrize("path", [None, "docs"])
+def test_the_site_of_a_registry_is_no_repository_of_unsigned_skills(path):
+    """A branch that ``publish`` filled: its signed lists offer the skills, and not the files of other clients."""
+    top = f"{path}/" if path else ""
+    files = {f"{top}metadata/1.root.json": "{}", f"{top}.well-known/agent-skills/a/SKILL.md": skill("a")}
+    with pytest.raises(FormatError, match="found the site of a registry"):
+        place(files, path=path).index()
+
+
 def test_skill_at_the_top_is_the_whole_repository():
     (release,) = place({"SKILL.md": skill(), "docs/SKILL.md": skill("b")}).index().releases("main")
     assert release.path is None
