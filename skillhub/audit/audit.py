@@ -16,7 +16,7 @@ from skillhub.audit.sources import view_source
 from skillhub.audit.suppressions import Acceptance, BaselineFile
 from skillhub.audit.verify import StoredSkills, Verified, Verifier, tracked_copies
 from skillhub.command.ports import Network, Place, Ports
-from skillhub.command.state import State, read_unchecked, users_hint
+from skillhub.command.state import State, read_unchecked, refuse_unknown
 from skillhub.disk import files
 from skillhub.errors import FormatError, NameNotOwned, NotFound, SecurityError, SkillhubError, SourceError, UsageError
 from skillhub.formats.text import as_command, command, quote
@@ -190,12 +190,12 @@ def _subjects(request: AuditRequest, lock: Lock, ports: Ports) -> _Subjects:
     in_package = {path for path in loose if is_package and copies.is_in_package(path, ports.project)}
     is_meant = {path for path in loose if path in in_package or os.path.basename(path) in request.names}
     unmanaged_copies = tuple(path for path in loose if is_all or path in is_meant)
-    known = {*locked, *map(os.path.basename, unmanaged_copies)}
+    known = {*lock.skills, *map(os.path.basename, loose)}
     for name in request.names:
-        if name not in known:
-            listed = f"{command(ports.project.scope, 'list')} shows installed skills; put ./ before a path"
-            hint = users_hint(name, ports.project) or listed
+        if name not in known and os.path.lexists(name):
+            hint = f"of the file or folder here: {command(ports.project.scope, 'audit', f'./{name}')}"
             raise NotFound(f"no skill named {quote(name)} is installed here", hint=hint)
+    refuse_unknown(request.names, known, ports.project)
     used = dict.fromkeys(lock.skills[name].source for name in locked)
     aliases = [alias for alias in used if alias in lock.sources]
     aliases += [alias for alias in ports.sources.all() if is_all and alias not in used]

@@ -55,11 +55,16 @@ _T = TypeVar("_T")
 def new_passphrase(what: str, common: Common) -> bytes | None:
     """Return a passphrase for a new key: from the variable, else typed twice; None leaves the key unencrypted.
 
+    If no person can be asked, or the variable is empty, a line says that the key is not encrypted.
+
     Raises:
         UsageError: the two typed passphrases differ.
     """
-    if (found := _given()) is not None or not common.asks:
+    if (found := _given()) is not None:
         return found
+    if not common.asks or VARIABLE in os.environ:
+        common.terminal.say(f"{what}: stored without a passphrase; {VARIABLE} names one")
+        return None
     first = common.terminal.secret(f"{what}: a passphrase (empty for none):")
     if first and common.terminal.secret("repeat the passphrase:") != first:
         raise UsageError("the two passphrases differ")

@@ -37,6 +37,7 @@ from skillhub.model.reference import Git, GitHub, Local, Ref, parse_ref
 from skillhub.model.version import is_version
 from skillhub.project.copies import agent_folders
 from skillhub.project.intent import Wanted
+from skillhub.sources.local import EXPECTED
 
 _BEHIND = 1
 _FEW = 6  # skills that fit into any agent's list, even with the longest descriptions of the specification
@@ -127,6 +128,7 @@ def _parsed(refs: Sequence[str]) -> list[Ref]:
     for ref in parsed if len(parsed) > 1 else ():
         if isinstance(ref, Local) and not os.path.lexists(os.path.expanduser(ref.path)):
             hint = f"if blanks belong to a path, quote it: {as_command('skillhub', 'install', ' '.join(refs))}"
+            hint = EXPECTED if all(isinstance(each, Local) for each in parsed) else hint
             raise NotFound("there is no such file or folder", where=os.path.abspath(ref.path), hint=hint)
     return parsed
 

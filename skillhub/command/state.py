@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from skillhub.errors import NotFound, SkillhubError, SourceMismatch
 from skillhub.formats.digest import NO_FILES, Digest
-from skillhub.formats.text import as_command, command, did_you_mean, quote, spelled_like, typed_flags
+from skillhub.formats.text import as_command, command, did_you_mean, is_alias, quote, spelled_like, typed_flags
 from skillhub.model.lock import Lock, place_of
 from skillhub.model.provenance import Provenance, Record, Records
 from skillhub.project.intent import Intent, Wanted, in_full, wanted_of
@@ -188,9 +188,12 @@ def refuse_unknown(
             raise NotFound(f"skillhub.toml names {quote(name)}, and the lock does not", hint=hint)
         if name not in installed:
             listed, adopt = command(project.scope, "list"), command(project.scope, "adopt")
+            alias, _, pinned = name.rpartition(":")
+            bare, _, version = pinned.partition("@")
             rest = f"{listed} shows installed skills; {adopt} adopts unmanaged ones"
-            bare = name.rpartition(":")[2].partition("@")[0]
             hint = users_hint(bare, project) or f"{did_you_mean(spelled_like(bare, installed))} {rest}".lstrip()
+            if version and bare in installed and is_alias(alias or bare):
+                hint = f"to install another version: {command(project.scope, 'install', name)}"
             raise NotFound(f"no skill named {quote(name)} is installed here", where=project.base, hint=hint)
 
 

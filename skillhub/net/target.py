@@ -360,7 +360,8 @@ def proxy_for(target: RequestTarget) -> Proxy | None:
     found = parse(url if "://" in url else f"http://{url}")
     if found is None or found.scheme != "http" or not found.host:
         # The URL itself may hold a password.
-        raise SourceError("expected a proxy such as http://proxy.example:3128 in the environment")
+        message = "expected a proxy such as http://proxy.example:3128 in the environment"
+        raise SourceError(message, hint="correct HTTPS_PROXY, HTTP_PROXY or ALL_PROXY; SOCKS is not supported")
     user, _, password = (found.user or "").partition(":")
     secret = b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
     return Proxy(found.host, found.port or 80, "" if found.user is None else f"Basic {secret}")

@@ -138,7 +138,7 @@ class RegistryDir:
         if data is None:
             hint = as_command("skillhub", "registry", "init", self.path)
             if os.path.lexists(os.path.join(self.path, "metadata")):
-                hint = "this is the site of a registry: name the folder above it, or the URL of the site"
+                hint = "this is the site of a registry: name the folder of its operator, or the URL of the site"
             raise NotFound("there is no registry", where=self.path, hint=hint)
         return RegistrySettings.parse(data, self._settings)
 

@@ -441,7 +441,8 @@ class Address:
             return socket.create_server((self.ip, self.port), family=family, backlog=256)
         except (OSError, OverflowError) as error:
             why = getattr(error, "strerror", None) or error
-            raise StateError(f"cannot listen: {why}", where=f"{self.host}:{self.port}") from error
+            hint = "--port 0 takes a free port"
+            raise StateError(f"cannot listen: {why}", where=f"{self.host}:{self.port}", hint=hint) from error
 
 
 def server_of(workplace: Workplace, access: AccessRules) -> uvicorn.Server:

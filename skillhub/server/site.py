@@ -293,7 +293,8 @@ def site_server(
         raise UsageError(f"expected a port from 0 to 65535, found {port}") from error
     except OSError as error:
         why = error.strerror or error  # `str` would add the number
-        raise StateError(f"cannot listen: {why}", where=f"{host}:{port}") from error
+        hint = "--port 0 takes a free port"
+        raise StateError(f"cannot listen: {why}", where=f"{host}:{port}", hint=hint) from error
 
 
 def _parts(content: BinaryIO, size: int) -> Iterator[bytes]:

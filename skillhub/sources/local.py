@@ -15,7 +15,7 @@ from skillhub.disk.folders import FileBits, walk
 from skillhub.disk.home import EDITS, INTENT, LOCK, has_lock_or_intent
 from skillhub.errors import FormatError, NotFound, SecurityError, UnsafeArchive
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, as_word, did_you_mean, quote, spelled_like
+from skillhub.formats.text import as_command, as_word, command, did_you_mean, quote, spelled_like
 from skillhub.model.hosts import hosts
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Unpacked, kind_of, misnamed
 from skillhub.project.project import Project
@@ -24,7 +24,7 @@ _OF_CONTENT: tuple[type[errors.SkillhubError], ...] = (FormatError, SecurityErro
 # An archive of an honest skill, compressed or padded, is not larger than the limit on its unpacked files.
 _ARCHIVE_CAP = Limits().total + (1 << 20)
 _EDITED = frozenset({"changed-file", "extra-file", "missing-file"})
-_EXPECTED = "expected a skill: a folder, .zip, .skill or .tar.gz"
+EXPECTED = "expected a skill: a folder, .zip, .skill or .tar.gz"
 
 
 def read_local(
@@ -57,7 +57,7 @@ def read_local(
     kind = kind_of(os.path.basename(full))
     if kind is None and os.path.exists(full):
         is_skill = os.path.basename(full) == SKILL_MD
-        hint = f"name the folder of the skill: {os.path.dirname(path) or '.'}" if is_skill else _EXPECTED
+        hint = f"name the folder of the skill: {os.path.dirname(path) or '.'}" if is_skill else EXPECTED
         raise errors.UsageError(f"{quote(path)} is not a supported archive", hint=hint)
     data = files.read(os.path.realpath(full), _ARCHIVE_CAP) if kind else None
     if kind is None or data is None:
@@ -65,7 +65,7 @@ def read_local(
         with suppress(OSError):
             near = spelled_like(os.path.basename(full), os.listdir(os.path.dirname(full) or "."))
         meant = did_you_mean([as_word(os.path.join(os.path.dirname(path), name)) for name in near])
-        hint = f"{meant} {_EXPECTED}".lstrip()
+        hint = f"{meant} {EXPECTED}".lstrip()
         raise NotFound("there is no such file or folder", where=os.path.abspath(full), hint=hint)
     return replace(unpack(data, kind, wrapper=wrapper), archive=Digest.of(data))
 
@@ -113,6 +113,8 @@ def _read_folder(
 ) -> Unpacked:
     if not os.path.lexists(os.path.join(full, SKILL_MD)):
         hint = "a skill is a folder with a SKILL.md; name that folder"
+        if project is not None:
+            hint = f"{command(project.scope, 'sync')} restores the copy"
         with files.disk_errors(full):
             near = misnamed(os.listdir(full))
         raise NotFound(f"{quote(path)} has no SKILL.md{near and f': {near}'}", where=os.path.abspath(full), hint=hint)

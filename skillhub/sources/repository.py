@@ -210,7 +210,8 @@ class Repository:
         if self._top and not folders.snapshot.nodes.within(self._top):
             hint = "without the folder, install and show list the skills there"
             raise NotFound(f"there is no folder {quote(self._top)} here", where=url, hint=hint)
-        if join(self._top, "metadata/1.root.json") in folders.snapshot.nodes:  # its skills are offered by its signed lists alone
+        if join(self._top, "metadata/1.root.json") in folders.snapshot.nodes:
+            # Its signed lists alone offer its skills; the copies for other clients are unsigned.
             hint = "its operator tells the URL of the site; to add it: skillhub source add NAME URL"
             raise FormatError("expected a repository of skills, found the site of a registry", where=url, hint=hint)
         survey = Survey.of(folders.snapshot, self._top)

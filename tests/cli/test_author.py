@@ -215,6 +215,17 @@ def test_a_key_with_a_passphrase_is_encrypted_and_needs_it(shell):
     assert shell.run("sign", "mine", SKILLHUB_PASSPHRASE=PASSPHRASE).status == 0
 
 
+@pytest.mark.parametrize("given", [{}, {"SKILLHUB_PASSPHRASE": ""}])
+def test_a_key_without_a_passphrase_says_so(shell, given):
+    """An empty variable is an answer, such as that of a CI whose secret is missing; no person is asked."""
+    done = shell.run("key", "new", **given)
+    assert (done.status, b"ENCRYPTED" in (shell.hub / "state/keys/default.pem").read_bytes()) == (0, False)
+    assert "stored without a passphrase; SKILLHUB_PASSPHRASE names one" in done.err
+    if given:
+        done = shell.at_terminal("key", "new", "second", **given)
+        assert (done.status, "empty for" in done.out) == (0, False)
+
+
 def test_a_typed_passphrase_encrypts_the_key_and_is_not_shown(shell):
     again = [("empty for none): ", f"{PASSPHRASE}\n"), ("repeat the passphrase: ", f"{PASSPHRASE}\n")]
     done = shell.at_terminal("key", "new", say=again)

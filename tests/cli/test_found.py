@@ -191,6 +191,8 @@ def test_remove_of_a_skill_outside_the_lock_names_the_command_that_removes_it(sh
     assert shell.run("remove", "good", "--json").error["hint"].endswith(both)
     assert "did you mean goad?" in shell.run("remove", "gaod", "--json").error["hint"]
     assert "did you mean goad?" in shell.run("update", "local:goad@2.0.0", "--json").error["hint"]
+    again = shell.run("update", "goad@2.0.0", "--json")
+    assert again.error["hint"] == "to install another version: skillhub install goad@2.0.0"
     done = shell.run("remove", "goad", "gaod", "--json")
     assert "did you mean goad?" in done.error["hint"]
 

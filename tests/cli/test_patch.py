@@ -52,6 +52,16 @@ def test_a_patch_is_written_on_one_machine_and_applied_on_another(shell):
     assert other.run("verify").status == 0
 
 
+def test_a_copy_without_its_skill_md_is_restored_and_not_patched(shell):
+    assert shell.run("install", REF, "--yes").status == 0
+    copy = shell.project / ".agents/skills/release-notes/SKILL.md"
+    copy.unlink()
+    done = shell.run("patch", "release-notes", "--json")
+    assert (done.status, done.error["hint"]) == (3, "skillhub sync restores the copy")
+    assert shell.run("sync", "--yes").status == 0
+    assert copy.exists()
+
+
 DEPLOYER = "dependencies:\n  tools:\n    - type: env_var\n      value: DEPLOY_TOKEN\n"
 
 

@@ -30,6 +30,9 @@ def here(tmp_path_factory):
         ("registry unpublish here", "skillhub registry yank"),
         ("outdated", "skillhub update --check"),
         ("ci", "skillhub install --frozen"),
+        ("pin code-review", "skillhub install NAME@VERSION"),
+        ("source add acme/skills team", "skillhub source add team acme/skills"),
+        ("source add https://skills.invalid team", "skillhub source add team https://skills.invalid"),
     ],
 )
 def test_a_misspelling_is_corrected(shell, typed, meant):
@@ -113,6 +116,9 @@ def test_an_error_about_words_or_files_that_are_missing_has_a_hint(here, typed, 
             "a registry is known by its first root",
         ),
         ("install ./bad", 4, "./bad: SKILL.md:3", "skillhub validate ./bad lists all of its errors"),
+        ("audit plain", 3, None, "of the file or folder here: skillhub audit ./plain"),
+        ("install ./nix ./nothing", 3, "nix", "expected a skill: a folder, .zip"),
+        ("install ./my skill", 3, "my", "if blanks belong to a path, quote it: skillhub install './my skill'"),
         ("enable nope", 3, "", "skillhub list shows installed skills; skillhub adopt adopts unmanaged ones"),
         ("registry advise ./hub bad.json", 4, "bad.json:1:7", "a FILE has advisories in OSV's JSON, or lines"),
         ("registry advise ./hub --withdraw nope", 3, "./hub", "there are: none in this registry"),
@@ -125,8 +131,10 @@ def test_an_error_about_a_bad_file_or_an_unknown_name_has_place_and_hint(shell, 
     shell.write("project/bad.json", '{"a": }')
     shell.write("project/bad.pem", "no key\n")
     shell.write("project/bad/SKILL.md", "---\nname: [\n---\n")
-    if "./hub" in typed:
+    shell.write("project/my skill/SKILL.md", "")
+    if "plain" in typed or "./hub" in typed:
         shell.skill("project/plain", head='metadata:\n  version: "1.0.0"\n')
+    if "./hub" in typed:
         assert shell.run("registry", "init", "./hub").status == 0
         assert shell.run("registry", "add", "./hub", "./plain").status == 0
     done = shell.run(*typed.split(), "--json")
