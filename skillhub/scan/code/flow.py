@@ -13,83 +13,28 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import Final
 
+from skillhub.formats.text import packaged
 from skillhub.model.finding import Sighting, rules
 from skillhub.scan.views import IS_DATA
 
 Node = int | tuple[str, ...]
 Place = tuple[str, int]
 
-# Paths of credentials by kind, in lower case with `/` between folders. Credentials of a vendor may go to its hosts.
-_CREDENTIALS: Final = {
-    "ssh": r"(?:^|[/=@])\.ssh(?:/(?!known_hosts|config\b|authorized_keys|[^/\s]{1,60}\.pub\b)|$)"
-    r"|(?:^|[/*=@])id_(?:rsa|dsa|ecdsa|ed25519)(?!\.pub)",
-    "aws": r"(?:^|[/=@])\.aws(?:/|$)",
-    "gcloud": r"application_default_credentials|(?:^|/)\.config/gcloud|(?:^|/)gcloud/(?:legacy_)?credentials",
-    "azure": r"(?:^|/)\.azure(?:/|$)",
-    "kube": r"(?:^|/)\.kube(?:/|$)",
-    "docker": r"(?:^|/)\.docker/config|/\.docker$",
-    "npm": r"(?:^|/)\.npmrc$",
-    "pypi": r"(?:^|/)\.pypirc$",
-    "github": r"(?:^|/)gh/hosts\.yml|\.config/gh$",
-    "netrc": r"(?:^|/)[._]netrc$",
-    "git": r"(?:^|/)\.git-credentials$",
-    "gnupg": r"(?:^|/)\.gnupg(?:/|$)",
-    "browser": r"\blogin data\b|cookies\.sqlite|\bkey4\.db|logins\.json|cookies\.binarycookies"
-    r"|local extension settings|default/cookies|browser_cookie3|\.mozilla/firefox|firefox/profiles",
-    "wallet": r"\bwallet\.dat\b|electrum/wallets|exodus\.wallet|/\.(?:electrum|bitcoin|monero)(?:/|$)"
-    r"|application support/(?:exodus|electrum|atomic|coinomi|ledger live)"
-    r"|solana/id\.json|nkbihfbeogaeaoehlefnkodbefgpgknn"
-    r"|ethereum/keystore|\*\.(?:keystore|wallet)\b|\bseed\.txt|\bmnemonic\*",
-    "keychain": r"login\.keychain|/keychains(?:/|$)|dump-keychain|claude code-credentials|chrome safe storage",
-    "password": r"^/etc/(?:shadow|passwd)$",
-    "history": r"(?:^|/)\.(?:bash|zsh)_history$",
-    "keys": r"^/dev/input/(?:event|by-)",
-    "metadata": r"169\.254\.169\.254|metadata\.google\.internal",
-}
-# These count as stolen only if a program sends the whole file: an honest program reads its own line of it.
-_SETTINGS: Final = {
-    "agent": r"openclaw\.json|clawdbot\.json|auth-profiles\.json|\.claude/\.credentials|(?:^|/)\.claude\.json$"
-    r"|\.codex/(?:auth|sessions)|claude_desktop_config|\.gemini/oauth_creds|\.claude/(?:projects|history)",
-    "dotenv": r"(?:^|[/@])\.env(?:\.[a-z]+)?\*?$",
-}
-_VARIABLES: Final = {
-    "aws": r"aws_(?:access_key|secret|session_token)",
-    "openai": "openai_api_key",
-    "anthropic": "anthropic_(?:api_key|auth_token)",
-    "github": r"(?:github|gh)_(?:token|pat)$",
-    "npm": "npm_token",
-    "google": r"(?:google|gemini)_(?:api_key|application_credentials)",
-    "stripe": "stripe_",
-    "slack": r"slack_\w*token",
-    "database": r"database_url|db_password",
-    "wallet": "private_key|mnemonic|seed_phrase",
-}
-_HOSTS: Final = {
-    "aws": r"amazonaws\.com|aws\.amazon\.com|amazon\.com",
-    "gcloud": r"googleapis\.com|google\.com|run\.app|cloudfunctions\.net|pkg\.dev|gcr\.io",
-    "google": r"googleapis\.com|google\.com",
-    "azure": r"azure\.com|microsoftonline\.com|windows\.net",
-    "docker": r"docker\.(?:io|com)",
-    "npm": r"npmjs\.(?:org|com)",
-    "pypi": r"pypi\.org",
-    "github": r"github(?:usercontent|copilot)?\.com|ghcr\.io",
-    "openai": r"openai\.com|chatgpt\.com",
-    "agent": r"openai\.com|chatgpt\.com|anthropic\.com|claude\.ai|googleapis\.com",
-    "anthropic": r"anthropic\.com|claude\.ai",
-    "stripe": r"stripe\.com",
-    "slack": r"slack\.com",
-    "screen": r"openai\.com|anthropic\.com|googleapis\.com",
-}
-# Files whose commands run later: in every shell, at each login or start of Python, with each command of git.
-_LATER: Final = {
-    "later": r"(?:^|/)\.(?:bashrc|bash_profile|bash_login|profile|zshrc|zshenv|zprofile|zlogin)$"
-    r"|launch(?:agents|daemons)/|systemd/(?:user|system)/[\w.@-]{1,80}\.(?:service|timer)$"
-    r"|hooks/(?:pre|post|commit|prepare|applypatch)-[a-z]|/etc/(?:cron|profile|rc\.local)|(?:site|user)customize\.py$"
-    r"|\.config/autostart/|start menu/programs/startup|currentversion/run(?:once)?$"
-    r"|\.ssh/(?:config|authorized_keys|rc)$",
-    "packages": r"(?:site|dist)-packages|get(?:user)?sitepackages",
-    "path file": r"\.pth$",
-}
+# What texts, functions and commands stand for, by kind: a pattern, or a list of alternatives. Texts are in lower case
+# with `/` between folders; functions are dotted names in lower case, with `()` after a class that was called, and
+# ``ANY`` is what stands before a name. Credentials of a vendor may go to its hosts. Files of ``settings`` count as
+# stolen only if a program sends them whole: an honest program reads its own line of them. The commands of ``later``
+# files run later: in every shell, at each login or start of Python, with each command of git.
+_KINDS: Final = packaged("scan/kinds.json")
+_ANY: Final = r"(?:.*[.)])?"
+
+
+def _patterns(table: str, form: str = "{}") -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Return the compiled patterns of a table by kind, each put into ``form``."""
+    texts = {kind: each if isinstance(each, str) else "|".join(each) for kind, each in _KINDS[table].items()}
+    return tuple((kind, re.compile(form.format(text.replace("ANY", _ANY)))) for kind, text in texts.items())
+
+
 _PUBLIC_KEY: Final = re.compile(r"(?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-\w{1,20}|sk-\S{1,40})\s{1,4}aaaa[\w+/]{40}")
 # What a program records of its user; it counts as stolen only at a host that the program names.
 _RECORDED: Final = ("keys", "clipboard", "screen")
@@ -142,125 +87,26 @@ _FILE = re.compile(
     r"[\w~$./{} =@-]{0,200}?([\w-]{1,80}\.[a-z]{1,8}\d?)"
     r"|(?:\w{0,20}=)?@?(?:/var)?/(?:tmp|dev/shm)/(?:[\w.-]{1,80}/){0,9}?([\w.-]{1,80})/?"
 )
-_PATHS: Final = tuple((kind, re.compile(text)) for kind, text in {**_CREDENTIALS, **_SETTINGS}.items())
+_PATHS: Final = (*_patterns("credentials"), *_patterns("settings"))
 # Kinds of which only these sinks ask.
-_ONLY_AT: Final = {"data file": ("program", "eval", "input"), **dict.fromkeys(_LATER, ("write",)), "coin": ("copy",)}
+_ONLY_AT: Final = {
+    "data file": ("program", "eval", "input"),
+    **dict.fromkeys(_KINDS["later"], ("write",)),
+    "coin": ("copy",),
+}
 # Kinds of paths that are not followed through files that contain these paths.
-_NAMED: Final = (*_LATER, "data file")
-_LATER_PATHS: Final = tuple((kind, re.compile(text)) for kind, text in _LATER.items())
+_NAMED: Final = (*_KINDS["later"], "data file")
+_LATER_PATHS: Final = _patterns("later")
 # Each text that matches one of these patterns has one of these parts, to whose first letters the engine skips.
-_ANY_PART: Final = re.compile(
-    r"\.(?:ssh|aws|config|azure|kube|docker|npmrc|pypirc|git-credentials|gnupg|keystore|wallet|env|claude|codex|gemini)"
-    r"|id_[rde]|application_default|gh/hosts|netrc|login|cookie|key4|extension|wallet|electrum|exodus|atomic|coinomi|ledger|bitcoin|monero|solana|nkbih|ethereum"
-    r"|seed\.txt|mnemonic|keychain|credentials|safe storage|/etc/|_history|169\.254|metadata|openclaw|clawdbot"
-    r"|auth-profiles|claude_desktop|\.mozilla|firefox/p|/dev/input"
-)
-_LATER_PART: Final = re.compile(
-    r"\.(?:bash|z|profile|config|ssh|pth)|launch[ad]|systemd/|hooks/|/etc/|customize|/startup|/run|packages"
-)
-_VARIABLE_PATTERNS: Final = tuple((kind, re.compile(text)) for kind, text in _VARIABLES.items())
-_HOST_PATTERNS: Final = tuple((kind, re.compile(rf"(?:.*\.)?(?:{text})$")) for kind, text in _HOSTS.items())
+_PARTS: Final = dict(_patterns("parts"))
+_VARIABLES: Final = _patterns("variables")
+_HOSTS: Final = _patterns("hosts", r"(?:.*\.)?(?:{})$")
+_TOKENS: Final = _patterns("tokens")  # commands that print a key, by the kind of the key
+_CALLS: Final = _patterns("calls")
 # A longer text is not kept with its kinds, and no path, host or command is in the middle of a long word of it.
 _TEXT_MAX: Final = 1 << 13
 _LONG_WORD = re.compile(r"(?<![\w+/=-])[\w+/=-]{500,}")
 _END: Final = 200  # characters at either end of a long word that are searched
-
-# Commands that print a key, by the kind of the key.
-_TOKENS: Final = tuple(
-    (kind, re.compile(text))
-    for kind, text in (
-        ("of keychain", r"security (?:find-(?:generic|internet)-password(?!.* -\w*s)|dump-keychain)"),
-        ("token gcloud", r"gcloud auth (?:application-default )?print-"),
-        ("token github", r"gh auth token"),
-        ("of git", r"git credential(?:-\w+)? (?:fill|get)"),
-        ("token azure", r"az account get-access-token"),
-        ("token aws", r"aws (?:configure (?:get|export)|sts get-session-token|iam create-access-key)"),
-    )
-)
-
-# Functions by their full dotted names in lower case; `()` follows a class that was called.
-_ANY = r"(?:.*[.)])?"
-_CALLS: Final = tuple(
-    (kind, re.compile(text))
-    for kind, text in (
-        (
-            "send",
-            rf"{_ANY}\.?(?:post|put|patch|urlopen|sendall|sendto|sendmail|send_message|sendbeacon|storbinary|upload_file"
-            r"|upload_fileobj|put_object|urlretrieve|fetch)"
-            r"|(?:requests|httpx|aiohttp|urllib3|axios|got|superagent|needle|ky|node-fetch|undici|fetch|cross-fetch)"
-            r"(?:[.(].*\.(?:get|request|head|delete|send|fetch|stream)|\.(?:get|request|head|delete|default|fetch|stream))?"
-            r"|https?\.(?:get|request)|urllib\.request\.request|http\.client\..*\.request"
-            r"|(?:socket|net|tls|dgram|ws|websocket|https?2?|paramiko|smtplib)\b.*\(\).*\.(?:send|write|end|put|emit)"
-            r"|xmlhttprequest\(\)\.send|nodemailer\..*\.sendmail|(?:\$|jquery)\.ajax|.*\.putobject|.*octokit\(\).*\.create|curl|wget|nc|ncat|netcat|scp|sftp|rsync|ftp|socat|http|xh|sendmail|mail"
-            r"|invoke-(?:webrequest|restmethod)|iwr|irm|(?:file_get_contents|curl_exec|net::http\..*)",
-        ),
-        (
-            "lookup",
-            rf"{_ANY}(?:gethostbyname|getaddrinfo|resolve4|resolvetxt|nslookup|dig|drill)|dns\.(?:resolve|lookup)\w*|host|ping",
-        ),
-        (
-            "eval",
-            r"exec|eval|execfile|function|vm\.\w+|(?:builtins\.)?(?:exec|eval)|invoke-expression|iex|(?:class|instance|module)_eval"
-            r"|types\.functiontype|(?:ctypes\.)?(?:c|win|py)functype\(\)|(?:.*\.)?(?:memmove|rtlmovememory|writeprocessmemory"
-            r"|_compile|runcode|runsource)",
-        ),
-        (
-            "command",
-            r"os\.(?:system|popen|exec\w+|spawn\w+)|subprocess\.\w+|commands\.getoutput|child_process\.\w+|pty\.spawn"
-            r"|asyncio\.create_subprocess_\w+|deno\.command|bun\.spawn\w*|execa|shelljs\.exec|system|popen|shell_exec|passthru|proc_open",
-        ),
-        ("upload", rf"{_ANY}(?:upload_file|upload_from_filename|fput_object)"),
-        ("feed", r"\|"),
-        (
-            "load",
-            r"(?:c?pickle|marshal|dill|cloudpickle|shelve|joblib)\.loads?|jsonpickle\.decode|yaml\.unsafe_load(?:_all)?",
-        ),
-        (
-            "decode",
-            rf"{_ANY}(?:b(?:64|32|16|85)decode|a85decode|urlsafe_b64decode|standard_b64decode|decodebytes|unhexlify|fromhex|atob"
-            r"|base64_decode|decode64|frombase64string|decompress|inflatesync|gunzipsync|fromcharcode|fromcodepoint|gzinflate|hex2bin)"
-            r"|chr|codecs\.decode|marshal\.loads|buffer\.from",
-        ),
-        ("encode", rf"{_ANY}(?:b(?:64|32)encode|urlsafe_b64encode|hexlify|btoa|base64|xxd|encode64)"),
-        (
-            "read",
-            rf"{_ANY}(?:open|read_text|read_bytes|read(?:text)?file(?:sync)?|createreadstream|copy2?|copyfile(?:sync)?|copytree|cpsync"
-            r"|loads?|parse|connect|database|add|write|make_archive|read(?:lines?)?|file|cat|tar|zip|cp|head|tail|sqlite3|gzip|grep|awk|sed|dd"
-            r"|strings|xxd|base64|openssl|type|get-content|gc|mv|7z|less|more|jq|rg|read_file|contents|textfile)",
-        ),
-        # Their results do not reveal their arguments.
-        (
-            "one-way",
-            rf"hashlib\..*|hmac\..*|{_ANY}(?:hexdigest|digest|sign\w*|createhash|createhmac|from_key|encrypt\w*|len|length|bool|exists"
-            r"|existssync|isfile|is_file|test|getsize|stat)|ssh|ssh-add|ssh-keygen|git|chmod|ls|stat|test|\[|md5sum|sha256sum|wc",
-        ),
-        ("socket", r"socket\.(?:socket|create_connection)|net\.(?:connect|createconnection|socket)|tls\.connect"),
-        ("packages", r"site\.get\w+|sysconfig\.get_paths?|distutils\.sysconfig\.get_python_lib"),
-        (
-            "of keys",
-            rf"(?:pynput\.)?keyboard\.(?:listener|record|on_press|on_release|hook|read_(?:event|key)|get_typed_strings)"
-            rf"|{_ANY}(?:getasynckeystate|setwindowshookex[aw]?)|.*globalkeyboardlistener.*|.*iohook\.(?:on|addlistener)",
-        ),
-        (
-            "of clipboard",
-            rf"(?:pyperclip|clipboard)\.paste|{_ANY}(?:clipboard_get|getclipboarddata|clipboard\.read(?:text)?|clipboard\(\)\.text)"
-            r"|clipboardy\.(?:default\.)?read(?:sync)?|pbpaste|xclip|xsel|wl-paste|get-clipboard",
-        ),
-        (
-            "of screen",
-            rf"{_ANY}(?:imagegrab|pyscreenshot)\.grab|pyautogui\.screenshot|mss\.mss|screenshot-desktop|{_ANY}getdisplaymedia"
-            r"|screencapture|scrot|gnome-screenshot|grim",
-        ),
-        (
-            "copy",
-            rf"(?:pyperclip|clipboard)\.copy|{_ANY}(?:clipboard_append|setclipboard(?:data|text)|clipboard\.write(?:text)?)"
-            r"|clipboardy\.(?:default\.)?write(?:sync)?|pbcopy|xclip|xsel|wl-copy|set-clipboard",
-        ),
-        ("model", rf"{_ANY}(?:hf_hub_download|snapshot_download|cached_download)"),
-        ("hand-out", rf"{_ANY}dup2"),
-        ("pipe", rf"{_ANY}pipe"),
-    )
-)
 
 
 @lru_cache(1 << 12)
@@ -271,9 +117,15 @@ def _kinds(name: str) -> tuple[str, ...]:
 
 def _find_kinds(folded: str) -> tuple[str, ...]:
     """Return the kinds of a fixed text in lower case: a path of credentials, a host, a shell, a command."""
-    kinds = [f"at {kind}" for kind, pattern in _PATHS if pattern.search(folded)] if _ANY_PART.search(folded) else []
+    kinds = (
+        [f"at {kind}" for kind, pattern in _PATHS if pattern.search(folded)]
+        if _PARTS["credentials"].search(folded)
+        else []
+    )
     kinds += _hosts_of(folded)
-    kinds += [kind for kind, pattern in _LATER_PATHS if pattern.search(folded)] if _LATER_PART.search(folded) else []
+    kinds += (
+        [kind for kind, pattern in _LATER_PATHS if pattern.search(folded)] if _PARTS["later"].search(folded) else []
+    )
     patterns = (
         ("data file", IS_DATA),
         ("public key", _PUBLIC_KEY),
@@ -298,7 +150,7 @@ def _hosts_of(folded: str) -> list[str]:
         return ["host here"]
     if _ADDRESS.fullmatch(host):
         return ["host collect"]
-    return [f"host {kind}" for kind, pattern in _HOST_PATTERNS if pattern.match(host)] or ["host other"]
+    return [f"host {kind}" for kind, pattern in _HOSTS if pattern.match(host)] or ["host other"]
 
 
 class Flow:
@@ -366,7 +218,7 @@ class Flow:
         """Add an environment variable that flows into ``node``; an empty name stands for the whole environment."""
         if not name:
             self.mark("environment", node, place)
-        for kind, pattern in _VARIABLE_PATTERNS:
+        for kind, pattern in _VARIABLES:
             if pattern.search(name.lower()):
                 self.mark(f"variable {kind}", node, place)
 
