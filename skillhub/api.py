@@ -63,13 +63,8 @@ def open_project(
     """
     if user_scope and folder is not None:
         raise UsageError("expected a folder or user_scope, found both")
-    common = Common(
-        json=True,
-        quiet=True,
-        project=None if folder is None else os.fspath(folder),
-        user_scope=user_scope,
-        offline=offline,
-    )
+    project = None if folder is None else os.fspath(folder)
+    common = Common(json=True, quiet=True, project=project, user_scope=user_scope, offline=offline)
     common.open_project()
     return OpenProject(common, answer or (lambda _: None), report)
 

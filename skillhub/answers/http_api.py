@@ -52,9 +52,8 @@ def adapter_of(kind: Any) -> TypeAdapter[Any]:  # noqa: ANN401 - any type
 @lru_cache(8)
 def openapi(routes: tuple[DescribedRoute, ...], url: str, *, has_token: bool) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of the routes of a server at this URL."""
-    kinds = {
-        id(each): each for each in (ErrorAnswer, *(kind for route in routes for kind in (route.gives, route.takes)))
-    }
+    described = (kind for route in routes for kind in (route.gives, route.takes))
+    kinds = {id(each): each for each in (ErrorAnswer, *described)}
     schemas, defined = TypeAdapter.json_schemas(
         [(key, "validation", adapter_of(kind)) for key, kind in kinds.items()], ref_template=_REF
     )
@@ -101,9 +100,8 @@ def _operation(route: DescribedRoute, taken: dict[str, Any], given: dict[str, An
 
 
 def _id_of(route: DescribedRoute) -> str:
-    words = [
-        word for word in route.path.replace("{", "").replace("}", "").split("/") if word not in ("", "api", "v1")
-    ]
+    parts = route.path.replace("{", "").replace("}", "").split("/")
+    words = [part for part in parts if part not in ("", "api", "v1")]
     return "-".join([route.method.lower(), *words])
 
 

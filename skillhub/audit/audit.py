@@ -85,9 +85,8 @@ def names_and_paths(words: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, .
     refs = [(typed, parse_ref(typed)) for typed in words]
     for typed, ref in refs:
         if not isinstance(ref, Local) and ref != Named(typed):
-            raise UsageError(
-                f"expected the name of a skill or a path, found {quote(typed)}", hint="put ./ before a path"
-            )
+            message = f"expected the name of a skill or a path, found {quote(typed)}"
+            raise UsageError(message, hint="put ./ before a path")
     names = tuple(typed for typed, ref in refs if isinstance(ref, Named))
     return names, tuple(ref.path for _, ref in refs if isinstance(ref, Local))
 

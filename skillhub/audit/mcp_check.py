@@ -98,9 +98,8 @@ class CheckedServer:
         program, *arguments = map(self._resolve, words)
         path = which(os.path.join(self.cwd, program) if os.path.dirname(program) else program, path=self._path)
         if path is None or not os.path.isabs(path):
-            raise NotFound(
-                f"the MCP server {self.name} runs {quote(program)}, which is not on PATH", where=self.place
-            )
+            message = f"the MCP server {self.name} runs {quote(program)}, which is not on PATH"
+            raise NotFound(message, where=self.place)
         return [path, *arguments]
 
     @property
@@ -118,9 +117,8 @@ class CheckedServer:
         headers = self._values(self.entry.get("headers")) | self._values(self.entry.get("http_headers"))
         options, named = self.entry.get("requestOptions"), self.entry.get("env_http_headers")
         headers |= self._values(options.get("headers") if isinstance(options, dict) else {})
-        headers |= {
-            str(header): self._value(str(name)) for header, name in (named.items() if isinstance(named, dict) else ())
-        }
+        by_header = named.items() if isinstance(named, dict) else ()
+        headers |= {str(header): self._value(str(name)) for header, name in by_header}
         if bearer := self.entry.get("bearer_token_env_var"):
             headers["Authorization"] = f"Bearer {self._value(str(bearer))}"
         return headers
@@ -128,9 +126,8 @@ class CheckedServer:
     @property
     def variables(self) -> list[str]:
         """The names of the user's variables whose values the server gets, without those that every program gets."""
-        named = [
-            self.entry.get(key) or [] for key in ("env_vars", "env_keys", "bearer_token_env_var", "env_http_headers")
-        ]
+        keys = ("env_vars", "env_keys", "bearer_token_env_var", "env_http_headers")
+        named = [self.entry.get(key) or [] for key in keys]
         references = (next(filter(None, match.groups())) for match in _REFERENCE.finditer(str(self.entry)))
         return sorted({*mcp_server.texts(named), *references})
 
@@ -301,9 +298,8 @@ async def _read(checked: CheckedServer, posted: _ThroughWeb | None, log: bytearr
         if posted is None:
             transport: Any = _start(checked, log)
         else:
-            transport = streamable_http_client(
-                checked.url, http_client=httpx2.AsyncClient(transport=posted), terminate_on_close=False
-            )
+            http_client = httpx2.AsyncClient(transport=posted)
+            transport = streamable_http_client(checked.url, http_client=http_client, terminate_on_close=False)
         async with Client(transport, read_timeout_seconds=seconds, cache=None) as client:
             about, capable = client.server_info, client.server_capabilities
             declared = {**(capable.experimental or {}), **(capable.extensions or {})}
@@ -432,11 +428,8 @@ class _ThroughWeb(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if request.method != "POST":
             return httpx2.Response(405)  # a stream of events, which this check does not need
-        headers = {
-            name: value
-            for name, value in request.headers.items()
-            if name.startswith(("accept", "content-type", "mcp-"))
-        }
+        known = ("accept", "content-type", "mcp-")
+        headers = {name: value for name, value in request.headers.items() if name.startswith(known)}
         headers.pop("accept-encoding", None)
         body = await request.aread()
         options = RequestOptions(headers={**self._headers, **headers}, body=body)

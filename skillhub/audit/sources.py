@@ -48,10 +48,7 @@ def view_source(source: Source, sources: Sources, now: datetime) -> SourceView:
     newest = roles.kept_metadata(folder, roles.ROOT)
     root = roles.view_root(newest, folder) if newest else first
     metadata = roles.metadata_files(folder, _ROLES)
-    late = tuple(
-        entry
-        for entry in metadata
-        if not roles.rule_of(entry.role).online and entry.expires_within(roles.CEREMONY_DAYS, now)
-    )
+    offline = (entry for entry in metadata if not roles.rule_of(entry.role).online)
+    late = tuple(entry for entry in offline if entry.expires_within(roles.CEREMONY_DAYS, now))
     refreshed = LastSeen(folder).refreshed
     return SourceView(root, metadata, late, refreshed, tuple(roles.changes(first, root)))

@@ -84,11 +84,9 @@ class Acceptance:
         """
         self._skills.add(skill)
         for finding in findings:
-            yield (
-                finding
-                if finding.accepted_by or not may_be_accepted(finding.rule)
-                else self._mark_accepted(finding, skill, tree, (finding.path or "").removeprefix(f"{folder}/"))
-            )
+            path = (finding.path or "").removeprefix(f"{folder}/")
+            is_final = finding.accepted_by or not may_be_accepted(finding.rule)
+            yield finding if is_final else self._mark_accepted(finding, skill, tree, path)
 
     def _mark_accepted(self, finding: Finding, skill: str, tree: Digest, path: str) -> Finding:
         known = KnownFinding(skill, finding.rule, path, finding.message, tree)

@@ -272,9 +272,8 @@ def _policy(common: Common) -> int:
     where = {**policy_places(common.home), "project": ports.project.intent_path}
     if common.json:
         lines = [row._asdict() for row in every]
-        return common.answer(
-            "doctor policy", all_masked({"effective": effective(ports.policies), "lines": lines, "places": where})
-        )
+        answer = {"effective": effective(ports.policies), "lines": lines, "places": where}
+        return common.answer("doctor policy", all_masked(answer))
     for row in every:
         beaten = "" if row.in_force else "  (a stricter line applies)"
         common.terminal.out(f"{masked(row.text)}{beaten}", "plain" if row.in_force else "dim")

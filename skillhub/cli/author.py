@@ -211,9 +211,8 @@ def sign(
     Example: skillhub sign ./my-skill --key default
     """
     certificates = read_pem(chain, x509.load) if chain else ()
-    signed = sign_skill(
-        path, partial(own_key, key, common), certificates, common.time().now(), dry_run=common.dry_run
-    )
+    signer, now = partial(own_key, key, common), common.time().now()
+    signed = sign_skill(path, signer, certificates, now, dry_run=common.dry_run)
     common.terminal.warn_each(signed.warnings)
     who = f" of {signed.identity}" if signed.identity else ""
     text = f"{signed.path} {common.would('be', 'is')} signed by the key {signed.fingerprint}{who}"
@@ -299,9 +298,8 @@ def key_import(
         error.hint = "name the PEM file of a private key; skillhub key new creates a key"
         raise
     if common.dry_run:
-        return common.done(
-            "key import", {"name": name, "kind": None, "fingerprint": None}, f"would make the key {name}"
-        )
+        answer = {"name": name, "kind": None, "fingerprint": None}
+        return common.done("key import", answer, f"would make the key {name}")
     return _made(keys.add(name, private, new_passphrase(f"key {name}", common)), common)
 
 
@@ -343,9 +341,8 @@ def target_address(text: str) -> str:
         raise UsageError(f"{_TARGETS}, found {quote(text)}", hint=hint)
     if all(os.path.exists(os.path.join(text, name)) for name in ("HEAD", "objects", "refs")):
         hint = f"a branch of it: {as_command(f'git+file://{os.path.abspath(text)}@gh-pages')}"
-        raise UsageError(
-            f"expected a folder for the files of a site, found the git repository {quote(text)}", hint=hint
-        )
+        message = f"expected a folder for the files of a site, found the git repository {quote(text)}"
+        raise UsageError(message, hint=hint)
     kind, colon, rest = text.partition(":")
     # A single letter is a Windows drive.
     if colon and len(kind) > 1 and kind.isalnum() and not rest.startswith("//"):
@@ -434,11 +431,8 @@ def registry_watch(
         alias, about = about, ""
     sources = {alias: ports.sources.get(alias)} if alias else ports.sources.all()
     hubs = {each: ports.open_registry(source) for each, source in sources.items() if source.root is not None}
-    watches = {
-        each: LogWatch(hub.log, ports.sources.metadata(sources[each]), about)
-        for each, hub in hubs.items()
-        if hub.log is not None
-    }
+    logs = {each: hub.log for each, hub in hubs.items() if hub.log is not None}
+    watches = {each: LogWatch(log, ports.sources.metadata(sources[each]), about) for each, log in logs.items()}
     if not any(watch.is_known for watch in watches.values()):
         raise NotFound(f"no log of a registry has {quote(name)}", hint="skillhub source list names the sources")
     found = [(each, entry) for each, watch in watches.items() for entry in watch.entries]

@@ -146,9 +146,8 @@ class Common:
         """
         if self.user_scope:
             if (self.project, self.package) != (None, None):
-                raise UsageError(
-                    f"--global and --{'project' if self.package is None else 'package'} exclude each other"
-                )
+                other = "project" if self.package is None else "package"
+                raise UsageError(f"--global and --{other} exclude each other")
             return Project.of_user(self.user_home, self.home)
         if self.project is not None and not os.path.isdir(self.project):
             raise NotFound("there is no such folder", where=self.project)
@@ -456,9 +455,8 @@ def optional(module: str, name: str, what: str) -> ModuleType:
             raise
         from skillhub.disk.installer import extra_command
 
-        raise UsageError(
-            f"{what} the extra {name} of skillhub, which is not installed", hint=extra_command(name)
-        ) from error
+        message = f"{what} the extra {name} of skillhub, which is not installed"
+        raise UsageError(message, hint=extra_command(name)) from error
 
 
 def epoch() -> datetime | None:

@@ -94,9 +94,8 @@ def _offered(args: list[str], begun: str, environ: Mapping[str, str]) -> Mapping
     if ":" in begun and "ref" in takes:
         return _refs(begun.partition(":")[0], environ)
     below = {each: rest["help"] for each, rest in commands.items() if each and each.rpartition(" ")[0] == name}
-    return {each.rpartition(" ")[2]: text for each, text in below.items()} or _names(
-        "".join(takes[-1:]), options, environ
-    )
+    subcommands = {each.rpartition(" ")[2]: text for each, text in below.items()}
+    return subcommands or _names("".join(takes[-1:]), options, environ)
 
 
 def _names(kind: str | list[str], options: Mapping[str, str], environ: Mapping[str, str]) -> Mapping[str, str]:

@@ -221,9 +221,8 @@ def bundle_export(common: Common, file: Annotated[str, Arg("FILE", "The bundle t
 
     answers: dict[str, tuple[str, bytes]] = {}
     recorded, network = open_apart(common, recorded=answers)
-    bundle = export(
-        open_ports(common, scratch=True), recorded, answers, network.proof, lambda it: open_apart(common, it)[0]
-    )
+    ports = open_ports(common, scratch=True)
+    bundle = export(ports, recorded, answers, network.proof, lambda it: open_apart(common, it)[0])
     data = b"".join(bundle.parts())
     if not common.dry_run:
         write_output(file, data, common.open_project())

@@ -186,9 +186,8 @@ def list_(common: Common) -> int:
         common.terminal.out(f"with open needs: {', '.join(names)}; {lists}", "yellow")
     if missing:
         restores = f"{common.command('sync')} restores them"
-        common.terminal.out(
-            f"enabled, but missing in the agents' folders: {', '.join(missing)}; {restores}", "yellow"
-        )
+        gone = ", ".join(missing)
+        common.terminal.out(f"enabled, but missing in the agents' folders: {gone}; {restores}", "yellow")
     for skill in found.skills:
         if not skill.managed and skill.name in waiting:
             message = f"{skill.name} is disabled, but agents still read {skill.path}: {common.command('verify')}"

@@ -91,14 +91,10 @@ def _refuse_to_start(way: str) -> None:
 
     isolated = as_command(sys.executable or "python", "-I", "-m", "skillhub")
     if way == "PYTHONPATH":
-        raise UsageError(
-            "PYTHONPATH names the working folder: its files would run as a part of skillhub",
-            hint=f"use only absolute paths in PYTHONPATH (an empty one is the working folder), or type: {isolated}",
-        )
-    raise UsageError(
-        "without -I, python -m takes modules from the working folder: its files would run as a part of skillhub",
-        hint=f"type: {isolated}",
-    )
+        hint = f"use only absolute paths in PYTHONPATH (an empty one is the working folder), or type: {isolated}"
+        raise UsageError("PYTHONPATH names the working folder: its files would run as a part of skillhub", hint=hint)
+    message = "without -I, python -m takes modules from the working folder: its files would run as a part of skillhub"
+    raise UsageError(message, hint=f"type: {isolated}")
 
 
 def _absolute(path: str) -> str:

@@ -39,11 +39,8 @@ _WAYS: Mapping[Way, str] = {"save": "[s]ave as a patch", "merge": "[m]erge", "ta
 
 def heads(questions: Sequence[Question]) -> dict[str, Question]:
     """Return by skill the question that describes it, to show its facts before the first question about it."""
-    return {
-        each.skill: replace(each, message=f"About {' '.join(each.row[:2])}:")
-        for each in questions
-        if each.kind == "install"
-    }
+    installs = (each for each in questions if each.kind == "install")
+    return {each.skill: replace(each, message=f"About {' '.join(each.row[:2])}:") for each in installs}
 
 
 # By skill, the questions about what its new version gains, or about findings in its release. The answer to the

@@ -31,9 +31,8 @@ def listing(tree: Tree, findings: Sequence[Finding]) -> list[tuple[str, Tone]]:
         found = [each for each in findings if each.path == path]
         name = quote(path, len(path)) if "  " in path else path  # two blanks separate columns
         line = f"{'x' if file.executable else '-'} {len(file.data):>8}  {name}"
-        lines.append(
-            (f"{line}  ({counted(found)})" if found else line, _TONES[found[0].severity] if found else "plain")
-        )
+        tone = _TONES[found[0].severity] if found else "plain"
+        lines.append((f"{line}  ({counted(found)})" if found else line, tone))
     return lines
 
 

@@ -45,12 +45,8 @@ _LABELS: Mapping[str, str] = {"critical-finding": "no answer accepts it: "}
 
 def _waiting(outcome: Outcome) -> list[Skill]:
     """Return the skills that an open need keeps disabled, without those that the user disabled."""
-    return [
-        skill
-        for skill in outcome.skills
-        if skill.state == "disabled" and skill.name not in outcome.disabled
-        if any(need.open for need in skill.requires)
-    ]
+    waiting = (each for each in outcome.skills if each.state == "disabled" and each.name not in outcome.disabled)
+    return [each for each in waiting if any(need.open for need in each.requires)]
 
 
 def show_outcome(
@@ -318,9 +314,7 @@ def _signer(skill: Skill) -> str:
     """Return the name of the signer, if this machine has verified it; ``list`` hashes no unmanaged skill."""
     if skill.signed_by:
         return skill.signed_by[0].named(skill.vouched_by)
-    is_unchecked = (
-        not skill.managed and skill.path is not None and os.path.lexists(os.path.join(skill.path, SIGNATURE))
-    )
+    is_unchecked = not skill.managed and skill.path and os.path.lexists(os.path.join(skill.path, SIGNATURE))
     return "not checked" if is_unchecked or skill.claimed_by else "unsigned"
 
 
@@ -530,9 +524,8 @@ def _bug(error: Exception) -> SkillhubError:
         for cause in _chain(error):
             sys.stderr.write(f"{type(cause).__name__} at\n")
             traceback.print_tb(cause.__traceback__, file=sys.stderr)
-    found = SkillhubError(
-        f"unexpected {type(error).__name__}; {_REPORT}", hint="SKILLHUB_TRACEBACK=1 shows where it happened"
-    )
+    message = f"unexpected {type(error).__name__}; {_REPORT}"
+    found = SkillhubError(message, hint="SKILLHUB_TRACEBACK=1 shows where it happened")
     found.__cause__ = error
     return found
 

@@ -90,9 +90,8 @@ def mcp_remove(
         return common.answer("mcp remove", {"entries": rows, "changed": changed, "questions": []})
     for path, changed in removed.items():
         done = common.would("remove", "removed")
-        common.terminal.did(
-            f"{done} the MCP server skillhub: {path}" if changed else f"{path} has no MCP server skillhub"
-        )
+        text = f"{done} the MCP server skillhub: {path}" if changed else f"{path} has no MCP server skillhub"
+        common.terminal.did(text)
     return 0
 
 
@@ -151,9 +150,8 @@ def _agents(named: list[str] | None, verb: str, ports: Ports) -> list[str]:
         scope, used = ports.project.scope, detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)
         known = agents_with_file(scope)
         here = {each.id for each in used} & {*known}
-        hint = command(
-            scope, "mcp", verb, *(word for each in sorted(here or ["AGENT"]) for word in ("--agent", each))
-        )
+        flags = (word for each in sorted(here or ["AGENT"]) for word in ("--agent", each))
+        hint = command(scope, "mcp", verb, *flags)
         known_too = "" if here else f"; AGENT is one of {', '.join(sorted(known))}"
         raise UsageError("expected the name of each agent", hint=f"{hint}{known_too}")
     return [*dict.fromkeys(map(_known, named))]

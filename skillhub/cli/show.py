@@ -92,9 +92,8 @@ def _draw(shown: Shown, state: str, terminal: Terminal) -> None:
     unproved = "not checked" if skill.claimed_by else unproved
     is_found = not skill.managed and skill.state == "enabled"
     wrong = {"known bad": skill.known_bad, "withdrawn": skill.withdrawn, "edited": skill.edited}
-    undeclared = undeclared_variables(
-        skill.capabilities, (each.name for each in skill.requires if each.kind == "env")
-    )
+    declared = (each.name for each in skill.requires if each.kind == "env")
+    undeclared = undeclared_variables(skill.capabilities, declared)
     rows = [
         ("source", "(unmanaged)" if is_found else skill.source or ""),
         *((("commit", shown.commit if terminal.verbose else shown.commit[:12]),) if shown.commit else ()),
@@ -441,9 +440,8 @@ def seen_by(common: Common, host: str, around: Surroundings | None = None, name:
 def surroundings(common: Common, cwd: str | None = None) -> Surroundings:
     """Return the surroundings of an agent that runs in ``cwd``, by default in the folder that the flags name."""
     cwd = cwd or _folder(common)
-    return Surroundings(
-        cwd=cwd, home=common.user_home, environ=os.environ, state=common.home.state, markers=root_markers(cwd)
-    )
+    home, state, markers = common.user_home, common.home.state, root_markers(cwd)
+    return Surroundings(cwd=cwd, home=home, environ=os.environ, state=state, markers=markers)
 
 
 def _folder(common: Common) -> str:

@@ -392,11 +392,8 @@ def publisher_remove(common: Common, name: PublisherName) -> int:
 
 def _publisher_json(one: Trusted) -> dict[str, Any]:
     signers = [{"kind": "key", "fingerprint": PublicKey.load(pem.encode()).fingerprint} for pem in one.keys]
-    signers += [
-        {"kind": "certificate", "fingerprint": each.fingerprint}
-        for pem in one.certificates
-        for each in x509.load(pem.encode())
-    ]
+    roots = (each for pem in one.certificates for each in x509.load(pem.encode()))
+    signers += [{"kind": "certificate", "fingerprint": each.fingerprint} for each in roots]
     for identity in map(Identity.parse, one.identities):
         named = {"identity": identity.name, "issuer": identity.issuer}
         signers.append({"kind": "sigstore", "fingerprint": identity.fingerprint, **named})

@@ -24,15 +24,8 @@ from skillhub.formats.text import is_segment, quote
 CLOEXEC = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0) | getattr(os, "O_BINARY", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 OPEN_FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | CLOEXEC
-HAS_HANDLES = {
-    os.open,
-    os.mkdir,
-    os.rename,
-    os.rmdir,
-    os.stat,
-    os.symlink,
-    os.unlink,
-} <= os.supports_dir_fd and os.scandir in os.supports_fd
+_IN_FOLDER = {os.open, os.mkdir, os.rename, os.rmdir, os.stat, os.symlink, os.unlink}
+HAS_HANDLES = os.supports_dir_fd >= _IN_FOLDER and os.scandir in os.supports_fd
 # Passing through a folder requires less permission than listing it.
 _THROUGH = OPEN_FOLDER | getattr(os, "O_PATH", 0)
 _READ = os.O_RDONLY | NO_LINK | CLOEXEC
@@ -542,11 +535,8 @@ def lock(path: str, *, timeout: float = 60.0, waiting: Callable[[], None] | None
         while not _try_lock(handle, path):
             waited = time.monotonic() - began
             if waited >= timeout:
-                raise StateError(
-                    f"another skillhub process has been running for more than {timeout:g} s",
-                    where=path,
-                    hint="wait for it to end, or end it, and run the command again",
-                )
+                message = f"another skillhub process has been running for more than {timeout:g} s"
+                raise StateError(message, where=path, hint="wait for it to end, or end it, and run the command again")
             if waiting is not None and waited >= _TELL_AFTER:
                 waiting()
                 waiting = None

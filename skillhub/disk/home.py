@@ -153,11 +153,8 @@ def _refuse_others(folder: str) -> None:
         hint = "SKILLHUB_HOME names a folder; skillhub creates it if it is missing"
         raise StateError("expected a folder for skillhub's data", where=folder, hint=hint)
     if status.st_uid not in (os.geteuid(), 0):  # root can change everything anyway
-        raise StateError(
-            "it belongs to another user, who could change whom you trust",
-            where=folder,
-            hint="chown it if you trust its content, or set SKILLHUB_HOME to a folder of yours",
-        )
+        hint = "chown it if you trust its content, or set SKILLHUB_HOME to a folder of yours"
+        raise StateError("it belongs to another user, who could change whom you trust", where=folder, hint=hint)
     # A umask of 002 permits the group to write, which is harmless if each user has a private group.
     is_private = status.st_gid == status.st_uid == os.getegid()
     if status.st_mode & (stat.S_IWOTH if is_private else stat.S_IWOTH | stat.S_IWGRP):

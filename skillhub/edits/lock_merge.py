@@ -74,17 +74,14 @@ def merge(ours: Lock, theirs: Lock, base: Lock | None, allows: Allows, take: Map
         return _two_sided(name, mine, yours, allows)
 
     skills, skill_results = _merge_entries(ours.skills, theirs.skills, base.skills if base else None, take, both)
-    sources, source_results = _merge_entries(
-        ours.sources, theirs.sources, base.sources if base else None, take, _redefined
-    )
+    base_sources = base.sources if base else None
+    sources, source_results = _merge_entries(ours.sources, theirs.sources, base_sources, take, _redefined)
     for alias in sorted({entry.source for entry in skills.values() if entry.named} - sources.keys()):
         # One side removed the source with its last skill, while the other added a skill from it.
         sources[alias] = ours.sources.get(alias) or theirs.sources[alias]
-    return Merged(
-        Lock(skills, dict(sorted(sources.items()))),
-        tuple(result for result in skill_results if isinstance(result, Choice)),
-        tuple(result for result in (*source_results, *skill_results) if isinstance(result, Clash)),
-    )
+    choices = tuple(result for result in skill_results if isinstance(result, Choice))
+    clashes = tuple(result for result in (*source_results, *skill_results) if isinstance(result, Clash))
+    return Merged(Lock(skills, dict(sorted(sources.items()))), choices, clashes)
 
 
 def _merge_entries(
@@ -293,9 +290,8 @@ def _merged(
     for package in project.packages() if project.scope == "project" else ():
         _refuse_conflict(project, package)
     intent = project.intent()
-    our_lock, their_lock = (
-        Lock.parse(side, f"{project.lock_path} ({label})") for side, label in ((ours, "ours"), (theirs, "theirs"))
-    )
+    sides = ((ours, "ours"), (theirs, "theirs"))
+    our_lock, their_lock = (Lock.parse(side, f"{project.lock_path} ({label})") for side, label in sides)
     for name in take:
         if not any(name in part for lock in (our_lock, their_lock) for part in (lock.skills, lock.sources)):
             raise NotFound(f"neither side of the lock has {name}", where=project.lock_path)
@@ -364,6 +360,5 @@ def _driven(base: Lock | None, ours: Lock, theirs: Lock) -> MergeDriverResult:
     if not done.clashes:
         return MergeDriverResult(done.lock.dump(), done.choices)
     with_theirs = merged({clash.name: "theirs" for clash in done.clashes})
-    return MergeDriverResult(
-        conflict(done.lock.dump(), with_theirs.lock.dump()), done.choices, _refusal(done.clashes)
-    )
+    text = conflict(done.lock.dump(), with_theirs.lock.dump())
+    return MergeDriverResult(text, done.choices, _refusal(done.clashes))

@@ -72,11 +72,8 @@ class OtherLock:
     def of(cls, name: str, found_entries: Iterable[OriginResult]) -> OtherLock:
         """Return the lock with the entries separated by whether they have an origin."""
         entries = list(found_entries)
-        return cls(
-            name,
-            tuple(entry for entry in entries if isinstance(entry, Origin)),
-            tuple(entry for entry in entries if isinstance(entry, NoOrigin)),
-        )
+        origins = tuple(entry for entry in entries if isinstance(entry, Origin))
+        return cls(name, origins, tuple(entry for entry in entries if isinstance(entry, NoOrigin)))
 
 
 class OtherEntry(ForeignDocument):
@@ -128,9 +125,8 @@ def in_git(name: str, place: str, rev: str, path: str, skills: tuple[str, ...] =
         ref = f"github:{short}{'/' + path if path else ''}{revision}"
     else:
         ref = f"git+{of_repository(url)}{revision}{'#' + path if path else ''}"
-    note = (
-        "" if is_object_id(rev) else f"pinned at the present commit of {quote(rev) if rev else 'its default branch'}"
-    )
+    at = quote(rev) if rev else "its default branch"
+    note = "" if is_object_id(rev) else f"pinned at the present commit of {at}"
     return _checked(name, ref, skills, note)
 
 
@@ -225,9 +221,8 @@ class ApmPackage(OtherEntry):
         """Return the installed skills of the package: the requested ones, else those in agents' folders."""
         # Older versions list only the folder.
         folders = (folder_of(path) for path in self.deployed_files if isinstance(path, str))
-        deployed = [
-            posixpath.basename(path) for path in folders if posixpath.basename(posixpath.dirname(path)) == "skills"
-        ]
+        split = (posixpath.split(path) for path in folders)
+        deployed = [name for folder, name in split if posixpath.basename(folder) == "skills"]
         requested = self.skill_subset or deployed
         return tuple(dict.fromkeys(name for name in requested if isinstance(name, str) and is_name(name)))
 

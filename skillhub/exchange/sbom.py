@@ -190,12 +190,8 @@ def spdx(lock: Lock, created: datetime | None) -> bytes:
 
 
 def _package(name: str, entry: Locked) -> dict[str, Any]:
-    package_url = purl(name, entry)
-    reference = {
-        "referenceCategory": "PACKAGE_MANAGER",
-        "referenceLocator": str(package_url),
-        "referenceType": "purl",
-    }
+    package_url, category = purl(name, entry), "PACKAGE_MANAGER"
+    reference = {"referenceCategory": category, "referenceLocator": str(package_url), "referenceType": "purl"}
     return {
         "SPDXID": _id(name),
         **({"checksums": _checksums(entry.digest)} if entry.digest else {}),

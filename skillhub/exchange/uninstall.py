@@ -145,9 +145,8 @@ def _of_project(project: Project, records: Records, ports: Ports, remove: bool) 
     for name, record in [*records.skills.items(), *records.pending.items()]:
         kept_links = []
         for link in record.links:
-            row: Installed | None = Installed(
-                "copy", copies.absolute(project.base, link), name, "it is in no agent's folder"
-            )
+            path = copies.absolute(project.base, link)
+            row: Installed | None = Installed("copy", path, name, "it is in no agent's folder")
             if os.path.split(link)[0] in agent_folders:
                 row = _copy(project, name, link, record, ports.store, remove)
             if row is not None:

@@ -148,9 +148,8 @@ def _check(name: str) -> None:
         raise ForbiddenVariable(message, hint="no flag lifts this") from error
     except FormatError as error:
         # The message does not show the text: it may be a value that was typed without its name.
-        raise UsageError(
-            "expected the name of a variable: letters, digits and _", hint="skillhub env set NAME"
-        ) from error
+        message = "expected the name of a variable: letters, digits and _"
+        raise UsageError(message, hint="skillhub env set NAME") from error
 
 
 def _needing(name: str, project: Project) -> Collection[str]:
@@ -159,11 +158,8 @@ def _needing(name: str, project: Project) -> Collection[str]:
     Raises:
         UsageError: several skills need the variable.
     """
-    needing = sorted(
-        skill
-        for skill, record in project.records().skills.items()
-        if any(need.spell() == f"env:{name}" for need in record.facts.needs)
-    )
+    records, wanted = project.records().skills, f"env:{name}"
+    needing = sorted(each for each in records if any(need.spell() == wanted for need in records[each].facts.needs))
     if len(needing) > 1:
         hint = f"name the skills that get it: {' '.join(f'--skill {skill}' for skill in needing)}"
         raise UsageError(f"{len(needing)} skills here need {name}: {', '.join(needing)}", hint=hint)

@@ -173,10 +173,8 @@ def matching(regex: re.Pattern[str], expected: str) -> Read:
 
 def one_of(*known: str) -> Read:
     """Return the annotation of these words."""
-    return Read(
-        text_that(known.__contains__, " or ".join(map(repr, known)) if "" in known else " or ".join(known)),
-        enum=list(known),
-    )
+    words = " or ".join(map(repr, known)) if "" in known else " or ".join(known)
+    return Read(text_that(known.__contains__, words), enum=list(known))
 
 
 def visible(value: object) -> str:
@@ -208,10 +206,8 @@ def version_of(what: str, known: int) -> Read:
             return known
         is_newer = type(value) is int and value > known
         kind = "the text " if isinstance(value, str) else ""
-        raise FormatError(
-            f"expected {what} {known}, found {kind}{quote(value)}",
-            hint="a newer skillhub wrote it; upgrade skillhub" if is_newer else None,
-        )
+        hint = "a newer skillhub wrote it; upgrade skillhub" if is_newer else None
+        raise FormatError(f"expected {what} {known}, found {kind}{quote(value)}", hint=hint)
 
     return Read(read, type="integer", const=known)
 

@@ -47,12 +47,10 @@ def apply(candidates: Mapping[str, Candidate], options: Options, state: State, p
     wanted = {each.name: each.wanted for each in candidates.values() if each.wanted}
     lists = options.dry_run and not wanted.items() <= state.intent.skills.items()
     outcome = replace(carry_out(plans, options, asked, state, ports), sources=changed, pending=lists)
-    after = replace(
-        state,
-        lock=replace(state.lock, skills={**state.lock.skills, **{n: each.entry for n, each in candidates.items()}}),
-        intent=replace(state.intent, skills={**state.intent.skills, **wanted}),
-    )
-    return _without_unwanted(outcome, after, options, ports)
+    entries = {name: each.entry for name, each in candidates.items()}
+    lock = replace(state.lock, skills={**state.lock.skills, **entries})
+    intent = replace(state.intent, skills={**state.intent.skills, **wanted})
+    return _without_unwanted(outcome, replace(state, lock=lock, intent=intent), options, ports)
 
 
 def _without_unwanted(outcome: Outcome, after: State, options: Options, ports: Ports) -> Outcome:
@@ -300,9 +298,8 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
     configured = config_files(names, state, ports)
     cleared, asked = _ask(names, state, ports, dry_run)
     if dry_run:
-        return Outcome(
-            views_of(names, state.records.skills, state, ports), False, asked, notes, pending=bool(unlocked)
-        )
+        views = views_of(names, state.records.skills, state, ports)
+        return Outcome(views, False, asked, notes, pending=bool(unlocked))
     disabled_records = {name: replace(r, enabled=False, links=()) for name, r in state.records.skills.items()}
     skills = views_of(names, disabled_records, state, ports)
     with ports.project.exclusively():
@@ -368,9 +365,8 @@ def _clearing(names: Iterable[str], state: State, ports: Ports) -> list[Linking]
     """Return the steps that clear the places of these skills."""
     linker, records = Linker(ports.project, ports.store), state.records.skills
     # Keeping a copy would keep the skill enabled, so it is no choice here.
-    return [
-        replace(linker.plan_removal(name, records[name]), ways=("save", "take")) for name in names if name in records
-    ]
+    found = (linker.plan_removal(name, records[name]) for name in names if name in records)
+    return [replace(each, ways=("save", "take")) for each in found]
 
 
 def views_of(names: Iterable[str], records: Mapping[str, Record], state: State, ports: Ports) -> tuple[Skill, ...]:

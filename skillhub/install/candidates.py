@@ -367,11 +367,9 @@ def check_claims(found: Candidate, scope: Scope, *, scan: bool) -> Candidate:
 def locked_elsewhere(name: str, entry: Locked, found: str, scope: Scope) -> SourceMismatch:
     """Return the refusal of a skill whose name the lock has from another origin."""
     keep_both = f"to have both, install it with another name: --as {name[:62].rstrip('-')}-2"
-    return SourceMismatch(
-        f"{name} is locked from {entry.source} ({entry.origin}); found another skill of that name at {found}",
-        where=name,
-        hint=f"{keep_both}; to replace it: {command(scope, 'remove', name)}, then install the other one",
-    )
+    message = f"{name} is locked from {entry.source} ({entry.origin}); found another skill of that name at {found}"
+    hint = f"{keep_both}; to replace it: {command(scope, 'remove', name)}, then install the other one"
+    return SourceMismatch(message, where=name, hint=hint)
 
 
 def _normal_form(url: str) -> str:
@@ -439,9 +437,8 @@ def _another_signer(after: Candidate, before: Locked, scope: Scope) -> SignerCha
     expected = f"expected {after.name} to be signed by {shown_signers(before.signed_by, before.voucher)}"
     if after.signer is None and after.trust == "untrusted":
         # The expected publisher may have signed it: without the key, which the lock does not hold, nothing proves it.
-        return SignerChanged(
-            f"{expected}, found a signature by an unknown key", hint=how_to_trust(Signer.parse(before.signed_by[0]))
-        )
+        hint = how_to_trust(Signer.parse(before.signed_by[0]))
+        return SignerChanged(f"{expected}, found a signature by an unknown key", hint=hint)
     found = shown_signers(after.entry.signed_by, before.voucher) if after.signer else "no signature"
     hint = f"if that is intended: {command(scope, 'remove', after.name)}, then install it again"
     return SignerChanged(f"{expected}, found {found}", hint=hint)

@@ -342,9 +342,8 @@ class Planner:
             candidate = replace(candidate, warnings=(*about, *candidate.warnings))
             candidate = candidate.noted(*in_short(candidate.findings), *self._about_alias(candidate))
         elif unfit := self._unfit(candidate.entry):
-            candidate = candidate.noted(
-                f"{unfit[0].name} will not load it: it requires a folder with the name in SKILL.md"
-            )
+            why = "it requires a folder with the name in SKILL.md"
+            candidate = candidate.noted(f"{unfit[0].name} will not load it: {why}")
         is_enabled = record is not None and record.enabled and is_agreed
         disabled_by = "user" if record is not None and record.disabled_by == "user" else "asked"
         needs = None
@@ -521,11 +520,9 @@ def _as_agreed(before: Locked, record: Record, after: Locked, store: Store) -> L
     if record.provenance is None:
         return before
     # A record has the kind and fingerprint of each signer; an unchanged signer is spelled as in the entries.
-    spelled = next(
-        (each.signed_by for each in (after, before) if Provenance.of(each).signers == record.provenance.signers),
-        record.provenance.signers,
-    )
-    return replace(before, source=record.provenance.source, signed_by=spelled)
+    signers = record.provenance.signers
+    alike = (each.signed_by for each in (after, before) if Provenance.of(each).signers == signers)
+    return replace(before, source=record.provenance.source, signed_by=next(alike, signers))
 
 
 def decide(plan: Plan, asked: Sequence[Asked], is_satisfied: NeedCheck) -> Change:

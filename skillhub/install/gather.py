@@ -180,11 +180,9 @@ class UnsafeSkills(SecurityError):
         (word, first), *others = failing
         first_message = first.message if first.message.startswith(f"{word} ") else f"{word}: {first.message}"
         named = ", ".join(f"{each['name']} ({each['reason'] or each['code']})" for each in self.skills)
-        super().__init__(
-            f"{len(failing)} skills failed verification: {named}" if others else first_message,
-            where=where if others else first.where or where,
-            hint=f"to install the others: {without}{f'; {first.hint}' if first.hint and not others else ''}",
-        )
+        message = f"{len(failing)} skills failed verification: {named}" if others else first_message
+        hint = f"to install the others: {without}{f'; {first.hint}' if first.hint and not others else ''}"
+        super().__init__(message, where=where if others else first.where or where, hint=hint)
         codes = {each.code for _, each in failing}
         reasons = {each["reason"] for each in self.skills}
         self.code = codes.pop() if len(codes) == 1 else self.code
@@ -291,9 +289,8 @@ def with_intent(gathered: Gathered, options: Options, state: State, ports: Ports
         SecurityError, FormatError, Forbidden: as ``gather``.
     """
     records = state.records.skills
-    lines = {
-        name: line for name, line in state.intent.skills.items() if name in records and name not in gathered.found
-    }
+    others = records.keys() - gathered.found
+    lines = {name: line for name, line in state.intent.skills.items() if name in others}
     state = replace(state, intent=replace(state.intent, skills=lines))
     try:
         rest = gather((), replace(options, skills=(), every=False, excepted=(), alias=None), state, ports)
@@ -415,9 +412,8 @@ def admit_optional(candidate: Candidate, state: State, ports: Ports) -> Candidat
 def _of_project(options: Options, state: State, ports: Ports) -> list[ResolvedSkill]:
     resolved, unwanted = [], frozenset(state.unwanted)
     if options.frozen and unwanted:
-        raise stale_lock(
-            f"the lock has {', '.join(sorted(unwanted))}, which skillhub.toml does not require", ports.project
-        )
+        surplus = ", ".join(sorted(unwanted))
+        raise stale_lock(f"the lock has {surplus}, which skillhub.toml does not require", ports.project)
     for name in dict.fromkeys((*state.lock.skills, *state.intent.skills)):
         entry, wanted = state.lock.skills.get(name), state.intent.skills.get(name)
         if name in unwanted or (entry is not None and _is_barred(name, entry, state, ports)):

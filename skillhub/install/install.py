@@ -177,11 +177,8 @@ def _refuse_changes(found: Mapping[str, Candidate], state: State, ports: Ports) 
         FormatError: the update would change it.
     """
     locked = state.lock.skills
-    available_updates = [
-        f"{name} {candidate.entry.version or candidate.entry.short}"
-        for name, candidate in found.items()
-        if candidate.entry != locked.get(name)
-    ]
+    changed = (each for name, each in found.items() if each.entry != locked.get(name))
+    available_updates = [f"{each.name} {each.entry.version or each.entry.short}" for each in changed]
     if available_updates:
         older = ", ".join(available_updates)
         raise stale_lock(f"--frozen does not change the lock, which is older than: {older}", ports.project, "update")

@@ -236,12 +236,9 @@ class ServerNeed:
         elif theirs:
             use = f"to use {name} unchanged, as {theirs} has it"
             use = f"{name} in {theirs} runs a shell or code; to use it" if self.runs_code else use
+            at_terminal = f"{use}, agree at a terminal: {enable}"
             is_flag = server is None and not self.runs_code
-            yield (
-                f"{use}: {enable} --mcp configure --accept mcp"
-                if is_flag
-                else f"{use}, agree at a terminal: {enable}"
-            )
+            yield f"{use}: {enable} --mcp configure --accept mcp" if is_flag else at_terminal
             yield f"or rename {name} in {theirs}, for another"
         elif elsewhere:
             also = f"to add this one too, agree at a terminal: {enable}"
@@ -420,9 +417,8 @@ class AnsweredNeeds:
             entry = file.dialect.spell(server.described())
             written[server.need.name] = {**written.get(server.need.name, {}), file.agent: entry}
         satisfied = tuple(dict.fromkeys((*record.satisfied, *self.satisfied)))
-        return replace(
-            record, satisfied=satisfied, waived=tuple(dict.fromkeys((*record.waived, *self.waived))), mcp=written
-        )
+        waived = tuple(dict.fromkeys((*record.waived, *self.waived)))
+        return replace(record, satisfied=satisfied, waived=waived, mcp=written)
 
     def lines(self) -> tuple[str, ...]:
         """Return a line for each file and server that is written."""

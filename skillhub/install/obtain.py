@@ -184,11 +184,9 @@ def by_registry(
         verdict = judge(unpacked.tree, [owner], source.alias, ports.clock(), locked)
         if verdict.signer is None or verdict.status != "valid":
             publisher = by_word(admission.publisher, source.alias)
-            raise SecurityError(
-                f"expected {release.name} to be signed by {publisher}, found it {verdict.status}",
-                where=release.url,
-                hint="a registry offers only skills signed by their publishers; report this to its operator",
-            )
+            message = f"expected {release.name} to be signed by {publisher}, found it {verdict.status}"
+            hint = "a registry offers only skills signed by their publishers; report this to its operator"
+            raise SecurityError(message, where=release.url, hint=hint)
         content = read(verdict.tree, scan)
         agrees(release, name=content.manifest.name, version=content.manifest.version, tree=verdict.tree.digest)
         origin = {"url": release.url, "digest": release.digest, "size": release.size or 0}
@@ -303,9 +301,8 @@ def _unvouched(
     verdict, own = pins.judge_with_own_keys(unpacked.tree, ports.publishers, limit, ports.clock(), locked)
     content = read(verdict.tree, scan)
     entry = candidates.entry_of(content, verdict, source, origin)
-    found = candidates.candidate_of(
-        content, entry, verdict, unpacked.warnings, pins.trusted_publishers(ports.publishers)
-    )
+    publishers = pins.trusted_publishers(ports.publishers)
+    found = candidates.candidate_of(content, entry, verdict, unpacked.warnings, publishers)
     return replace(found, own=own) if own else found
 
 

@@ -101,10 +101,9 @@ def _edited(name: str, state: State, ports: Ports) -> Candidate:
 
 def _alike(trees: dict[str, Tree], scope: str) -> Tree:
     if len({tree.digest for tree in trees.values()}) > 1:
-        raise UsageError(
-            f"expected the same edits in all copies, found different ones: {', '.join(trees)}",
-            hint=f"make the copies identical, or delete the wrong ones and run {command(scope, 'sync')}",
-        )
+        message = f"expected the same edits in all copies, found different ones: {', '.join(trees)}"
+        hint = f"make the copies identical, or delete the wrong ones and run {command(scope, 'sync')}"
+        raise UsageError(message, hint=hint)
     return next(iter(trees.values()))
 
 

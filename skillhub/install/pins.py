@@ -82,10 +82,6 @@ def _parsed(one: Trusted) -> Publisher:
     # While the user trusts no publisher, cryptography is not loaded.
     from skillhub.trust.keys import Identity, PublicKey  # noqa: PLC0415
 
-    return Publisher(
-        one.name,
-        tuple(PublicKey.load(pem.encode()) for pem in one.keys),
-        certificates_of(one.certificates),
-        one.sources,
-        identities=tuple(map(Identity.parse, one.identities)),
-    )
+    keys = tuple(PublicKey.load(pem.encode()) for pem in one.keys)
+    certificates, identities = certificates_of(one.certificates), tuple(map(Identity.parse, one.identities))
+    return Publisher(one.name, keys, certificates, one.sources, identities=identities)

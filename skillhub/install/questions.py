@@ -100,9 +100,8 @@ def _install(
 ) -> Question:
     entry = candidate.entry
     version = f" {word(entry.version)}" if entry.version else ""
-    capabilities, needs = (
-        ", ".join(map(word, each)) for each in (candidate.capabilities, spelled(candidate.manifest))
-    )
+    listed = candidate.capabilities, spelled(candidate.manifest)
+    capabilities, needs = (", ".join(map(word, each)) for each in listed)
     if not candidate.manifest.is_whole:
         needs = f"{needs or 'nothing'}, as far as its declarations can be read"
     patched = f", and patched by this project: {word(entry.patch.path)}" if entry.patch else ""
@@ -217,31 +216,22 @@ def _publisher(candidate: Candidate) -> Question:
     signer, own, claim = candidate.signer, candidate.own, candidate.claim
     if signer is None:
         # A signature does not contain its key; without the key nothing is proven, and there is nothing to pin.
-        return Question(
-            "publisher",
-            candidate.name,
-            f"{candidate.name} is signed by an unknown key; install it as if unsigned?",
-            (
-                *((f"the signature claims the key in a PEM file of {claim}", _OF_FILE) if claim else ()),
-                "without it nothing is proven: no key is pinned, and the lock will name no signer",
-                "with it the signature is checked: skillhub publisher trust NAME --key FILE",
-            ),
+        message = f"{candidate.name} is signed by an unknown key; install it as if unsigned?"
+        details = (
+            *((f"the signature claims the key in a PEM file of {claim}", _OF_FILE) if claim else ()),
+            "without it nothing is proven: no key is pinned, and the lock will name no signer",
+            "with it the signature is checked: skillhub publisher trust NAME --key FILE",
         )
+        return Question("publisher", candidate.name, message, details)
+    key = f"{signer.kind} {signer.fingerprint}"
     if own is not None:
-        return Question(
-            "publisher",
-            candidate.name,
-            f"{candidate.name} is signed by {word(own.name)}, a key of yours; trust it for this skill?",
-            (f"{signer.kind} {signer.fingerprint}", f"to trust it for every skill: {own.trusting}"),
-            own.trusting,
-        )
-    return Question(
-        "publisher",
-        candidate.name,
-        f"{candidate.name} is signed by {candidate.signed_by}, who is not trusted yet; trust them for this skill?",
-        ("compare it with the key that the publisher publishes elsewhere", f"{signer.kind} {signer.fingerprint}"),
-        alike=_signer_and_source(candidate),
-    )
+        message = f"{candidate.name} is signed by {word(own.name)}, a key of yours; trust it for this skill?"
+        details = (key, f"to trust it for every skill: {own.trusting}")
+        return Question("publisher", candidate.name, message, details, own.trusting)
+    who = f"{candidate.signed_by}, who is not trusted yet"
+    message = f"{candidate.name} is signed by {who}; trust them for this skill?"
+    details = ("compare it with the key that the publisher publishes elsewhere", key)
+    return Question("publisher", candidate.name, message, details, alike=_signer_and_source(candidate))
 
 
 def about_findings(name: str, tree: Tree, found: Sequence[Finding], asking: str, where: str) -> list[Question]:

@@ -464,9 +464,8 @@ def with_dependencies(
                 satisfied_by[need.name] = present
                 if state.intent.members is not None and need.name not in {*candidates, *unchanged}:
                     # A package of the workspace that gets the parent may lack it.
-                    candidates[need.name] = budget.keep(
-                        resolve_locked(need.name, present, state, ports).acquisition.run()
-                    )
+                    locked = resolve_locked(need.name, present, state, ports)
+                    candidates[need.name] = budget.keep(locked.acquisition.run())
                     chains[need.name] = (*chains[parent.name], need.name)
                     queue.append(need.name)
                 continue

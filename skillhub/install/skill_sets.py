@@ -63,9 +63,8 @@ class SkillProfiles:
     def __init__(self, project: Project) -> None:
         self._project = project
         path = os.path.join(project.home.state, "profiles.json")
-        self._file = StateFile(
-            path, "the profiles of a user", _HINT, SkillProfilesFile, lambda found: found.profiles if found else ()
-        )
+        what = "the profiles of a user"
+        self._file = StateFile(path, what, _HINT, SkillProfilesFile, lambda found: found.profiles if found else ())
 
     def all(self) -> Mapping[str, Sequence[str]]:
         """Return the skills of each profile, by its name."""
@@ -134,13 +133,9 @@ def use_profile(name: str, options: Options, ports: Ports) -> UsedProfile:
     locked, records = state.lock.skills, state.records.skills
     coming = [each for each in wanted if each in locked and state.enabled(each) is None]
     # A skill that waits for a need, too: the next install would enable it otherwise.
-    going = [
-        each for each in records if each in locked and each not in wanted and records[each].disabled_by != "user"
-    ]
+    surplus = (each for each in records if each in locked and each not in wanted)
+    going = [each for each in surplus if records[each].disabled_by != "user"]
     outcome = enable(coming, options, ports, disabling=going)
-    missing = [
-        LeftOut(each, "not-installed", f"it is in the profile {name}, and is not installed here")
-        for each in wanted
-        if each not in locked
-    ]
+    why = f"it is in the profile {name}, and is not installed here"
+    missing = [LeftOut(each, "not-installed", why) for each in wanted if each not in locked]
     return UsedProfile(replace(outcome, left_out=(*outcome.left_out, *missing)), tuple(going))

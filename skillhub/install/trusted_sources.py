@@ -72,9 +72,8 @@ def ask_and_adopt_sources(
         SourceError, SecurityError: a source cannot be reached, or shows signs of tampering; it is not adopted.
     """
     _check_trusted(options.trusted, state, ports)
-    proposed = {
-        alias: source for alias, source in proposed_sources(state, ports).items() if needed is None or alias in needed
-    }
+    every = proposed_sources(state, ports)
+    proposed = {alias: each for alias, each in every.items() if needed is None or alias in needed}
     for alias, source in proposed.items():
         refuse_unsafe(alias, source.url)
     asked = _ask_about(proposed, options, ports)
@@ -162,11 +161,9 @@ def _adopt_site(alias: str, url: str, ports: Ports) -> None:
         ports.sources.adopt(alias, url, None)
         return
     add = as_command("skillhub", "source", "add", alias, url)
-    raise SourceMismatch(
-        f"the lock has {alias} as a site without signed metadata; it is a registry",
-        where=url,
-        hint=f"remove its skills from the lock, add it with {add}, and install again",
-    )
+    message = f"the lock has {alias} as a site without signed metadata; it is a registry"
+    hint = f"remove its skills from the lock, add it with {add}, and install again"
+    raise SourceMismatch(message, where=url, hint=hint)
 
 
 # Add a source or trust one again: its first root is pinned, by an option or by a person who compares its fingerprint.
@@ -253,9 +250,8 @@ def _in_full(text: str, ports: Ports) -> str:
     if isinstance(ref, Local):
         full = os.path.abspath(os.path.expanduser(ref.path))
         if not os.path.isdir(full):
-            raise NotFound(
-                "expected a folder of skills", where=ref.path, hint="a source is a folder, a URL or owner/repo"
-            )
+            hint = "a source is a folder, a URL or owner/repo"
+            raise NotFound("expected a folder of skills", where=ref.path, hint=hint)
         # The site of a registry, or the folder of its operator.
         if any(os.path.lexists(os.path.join(full, site, "metadata", "1.root.json")) for site in ("", "site")):
             hint = "add the URL of its site; a mirror of it on this disk is named under [mirrors] in config.toml"
@@ -307,9 +303,8 @@ def configured(ref: McpConfigured, ports: Ports) -> tuple[Mcp, Who]:
         message = f"{ref.name} is started by a command, and install starts none"
         raise UsageError(message, where=named, hint=f"to see what it serves: {hint}")
     if len(urls) > 1:
-        raise UsageError(
-            f"{ref.name} has several URLs", where=named, hint="give the one that is meant: mcp+https://…"
-        )
+        hint = "give the one that is meant: mcp+https://…"
+        raise UsageError(f"{ref.name} has several URLs", where=named, hint=hint)
     ((url, scope),) = urls.items()
     found = parse_ref(f"mcp+{url}")
     if not isinstance(found, Mcp):
@@ -345,11 +340,8 @@ def trust_source(alias: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -
     if root is None:
         if mine.root is None:
             return mine
-        raise errors.TrustDowngrade(
-            "expected a registry, found a site without metadata",
-            where=mine.url,
-            hint="the metadata may have been removed; ask its operator",
-        )
+        hint = "the metadata may have been removed; ask its operator"
+        raise errors.TrustDowngrade("expected a registry, found a site without metadata", where=mine.url, hint=hint)
     shown = Digest.of(root)
     if shown == mine.root:
         return mine
@@ -415,11 +407,8 @@ def _root(url: str, pin: Pin, ports: Ports, *, named_by: Who = "person") -> byte
             raise
         return None
     if pin.fingerprint is not None and Digest.of(found) != pin.fingerprint:
-        raise WrongBytes(
-            f"expected the root {pin.fingerprint}, found {Digest.of(found)}",
-            where=url,
-            hint="compare both with the root that the operator publishes elsewhere",
-        )
+        hint = "compare both with the root that the operator publishes elsewhere"
+        raise WrongBytes(f"expected the root {pin.fingerprint}, found {Digest.of(found)}", where=url, hint=hint)
     return found
 
 

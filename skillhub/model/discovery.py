@@ -289,11 +289,8 @@ def parse_listing(data: bytes, where: str) -> Index:
     if document.format != SCHEMA:
         raise FormatError(f"expected $schema {SCHEMA}, found {quote(document.format)}", where=where)
     refuse_twice((entry.name for entry in document.skills), where)
-    warnings = tuple(
-        f"{entry.name}: skipped, its type {quote(entry.type)} is unknown"
-        for entry in document.skills
-        if entry.type not in TYPES
-    )
+    unknown = (entry for entry in document.skills if entry.type not in TYPES)
+    warnings = tuple(f"{entry.name}: skipped, its type {quote(entry.type)} is unknown" for entry in unknown)
     rows = (entry.model_dump(exclude={"releases"}) for entry in document.skills if entry.type in TYPES)
     skills = {row["name"]: (Release(**row),) for row in rows}
     return Index(skills, warnings=warnings)
@@ -518,11 +515,8 @@ def parse_discovery(data: bytes, url: str, well_known: bool = True) -> Discovere
         skills = {entry.name: (_of_files(entry, url),) for entry in listing.skills}
         return DiscoveredSite(Index(skills, warnings=listing.warnings()), has_digests=False)
     if schema != SCHEMA:
-        raise FormatError(
-            f"expected $schema {SCHEMA}, found {quote(schema)}: nothing of it is used",
-            where=url,
-            hint="a newer version of skillhub may support it",
-        )
+        message = f"expected $schema {SCHEMA}, found {quote(schema)}: nothing of it is used"
+        raise FormatError(message, where=url, hint="a newer version of skillhub may support it")
     return DiscoveredSite(_current(DiscoveryListing.parse(document, url), url), has_digests=True)
 
 

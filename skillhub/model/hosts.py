@@ -9,8 +9,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from skillhub.errors import UsageError
-from skillhub.formats.document import Document, Items, part
+from skillhub.errors import FormatError, UsageError
+from skillhub.formats.document import Document, Items, part, visible
 from skillhub.formats.text import did_you_mean, is_path, packaged, quote, spelled_like
 
 Scope: TypeAlias = Literal["project", "user"]
@@ -52,9 +52,8 @@ class Host:
 
         A folder that an editor (``.vscode``) or a forge (``.github``) has for any project is no sign.
         """
-        parents = (
-            folder.rpartition("/")[0] for folder in (self.project_dir, self.user_dir, *self.other_dirs) if folder
-        )
+        folders = filter(None, (self.project_dir, self.user_dir, *self.other_dirs))
+        parents = (folder.rpartition("/")[0] for folder in folders)
         # A parent such as `data`, or the project itself, exists without any agent.
         own_parents = (parent for parent in parents if parent.startswith((".", "~/")) and parent not in _SHARED)
         return tuple(dict.fromkeys((*own_parents, *self.config)))
@@ -86,6 +85,18 @@ def host(name: str) -> Host:
     names = [*hosts(), *(alias for agent in hosts().values() for alias in agent.aliases)]
     hint = did_you_mean(spelled_like(name, names)) or f"there are {', '.join(hosts())}; `all` means all of them"
     raise UsageError(f"there is no agent {quote(name)}", hint=hint)
+
+
+def read_id(value: object) -> str:
+    """Return the id of the agent that a document names by its id or an alias.
+
+    Raises:
+        FormatError: there is none; the hint lists similar ids.
+    """
+    try:
+        return host(visible(value)).id
+    except UsageError as error:
+        raise FormatError(error.message, hint=error.hint) from error
 
 
 def expand(folder: str, home: str, environ: Mapping[str, str], moved_by: str | None = None) -> str:

@@ -371,10 +371,8 @@ def _breaches(name: str, description: str, front: Mapping[str, Node], folder: st
 def limits(description: str, front: Mapping[str, Node]) -> Iterator[tuple[str, str]]:
     """Yield key and message of each text that is longer than the specification allows, or is not a text."""
     if len(description) > DESCRIPTION_MAX:
-        yield (
-            "description",
-            f"expected at most {DESCRIPTION_MAX} characters of description, found {len(description)}",
-        )
+        length = len(description)
+        yield "description", f"expected at most {DESCRIPTION_MAX} characters of description, found {length}"
     compatibility = front.get("compatibility", "")
     if not isinstance(compatibility, str):
         yield "compatibility", f"expected text as compatibility, found {quote(compatibility)}"

@@ -196,20 +196,16 @@ def _check_variable(name: str) -> None:
     if not _NAMES["env"].fullmatch(name):
         raise FormatError(f"expected the name of a variable, found {quote(name)}")
     if is_forbidden(name):
-        raise ForbiddenVariable(
-            f"asks for the variable {name}, which controls how programs run; no skill may ask for it",
-            hint="no flag permits it; ask the author to use another variable",
-        )
+        message = f"asks for the variable {name}, which controls how programs run; no skill may ask for it"
+        raise ForbiddenVariable(message, hint="no flag permits it; ask the author to use another variable")
 
 
 def _check_literal(text: str) -> None:
     if len(text) > TEXT_MAX or any(is_hidden(char) for char in text):
         raise FormatError(f"expected at most {TEXT_MAX} characters, all of them visible, found {quote(text)}")
     if _EXPANSION.search(text):
-        raise FormatError(
-            f"expected literal text, found {quote(text)}, which an agent would expand",
-            hint="pass variables by `env` or `bearer_token_env_var`",
-        )
+        hint = "pass variables by `env` or `bearer_token_env_var`"
+        raise FormatError(f"expected literal text, found {quote(text)}, which an agent would expand", hint=hint)
 
 
 def _check_url(url: str) -> None:
@@ -272,10 +268,8 @@ class _Tool(ForeignDocument):
         variables = (*self.env, *filter(None, [bearer]), *references(self.command), *references(self.url))
         for name in variables:
             if ("env", name) not in declared:
-                raise UndeclaredVariable(
-                    f"an MCP server would be given {quote(name)}, a variable that the skill does not declare",
-                    hint="the author can declare it as a tool of type env_var",
-                )
+                message = f"an MCP server would be given {quote(name)}, a variable that the skill does not declare"
+                raise UndeclaredVariable(message, hint="the author can declare it as a tool of type env_var")
         if not (self.command or self.url):
             return None
         transport = self.transport or ("stdio" if self.command else "streamable_http")
@@ -369,11 +363,8 @@ def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
     files = [document for _, document in documents]
     forms: list[tuple[ForeignDocument, str]] = [(document, path) for path, document in documents if path == FILES[1]]
     forms += [*((document.dependencies, f"{path}: dependencies") for path, document in documents), *tools]
-    unread = [
-        (f"the unknown key {quote(key)} has no effect", where)
-        for form, where in forms
-        for key in form.model_extra or ()
-    ]
+    unknown = ((key, where) for form, where in forms for key in form.model_extra or ())
+    unread = ((f"the unknown key {quote(key)} has no effect", where) for key, where in unknown)
     # `agents/skillhub.yaml` decides; without it, a no in the file of Codex or of OpenOxide decides.
     policies = {path: document.policy.allow_implicit_invocation for path, document in documents}
     implicit = None if (decisions := {policies.get(path) for path in READ[:2]}) == {None} else False not in decisions

@@ -205,13 +205,8 @@ class Changes:
     def between(cls, before: Locked, after: Locked, old: Listing | None, new: Listing | None) -> Changes:
         """Return the differences between two entries, and between their listings if both are known."""
         files = Delta.of_files(old, new) if old is not None and new is not None else None
-        return cls(
-            before,
-            after,
-            files,
-            Delta.of_names(before.capabilities, after.capabilities),
-            Delta.of_names(before.requires, after.requires),
-        )
+        capabilities = Delta.of_names(before.capabilities, after.capabilities)
+        return cls(before, after, files, capabilities, Delta.of_names(before.requires, after.requires))
 
     @property
     def is_downgrade(self) -> bool:
@@ -301,11 +296,8 @@ class SourceChange:
 
 def source_changes(before: Mapping[str, LockedSource], after: Mapping[str, LockedSource]) -> tuple[SourceChange, ...]:
     """Return the sources that differ, sorted by alias."""
-    return tuple(
-        SourceChange(alias, before.get(alias), after.get(alias))
-        for alias in sorted({*before, *after})
-        if before.get(alias) != after.get(alias)
-    )
+    changed = (alias for alias in sorted({*before, *after}) if before.get(alias) != after.get(alias))
+    return tuple(SourceChange(alias, before.get(alias), after.get(alias)) for alias in changed)
 
 
 # The record of one project: the skills that a person agreed to, where each is enabled, and the facts of ``list``.

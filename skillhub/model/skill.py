@@ -167,18 +167,14 @@ class Skill:
             "path": self.stored or self.path,
             "links": list(self.links),
             "signed_by": [signer.to_json(self.vouched_by) for signer in self.signed_by],
-            **(
-                {"claimed_by": [signer.to_json(self.vouched_by) for signer in self.claimed_by]}
-                if self.claimed_by
-                else {}
-            ),
             "requires": [need.to_json() for need in self.requires],
             "capabilities": list(self.capabilities),
-            **({"edited": list(self.edited)} if self.edited is not None else {}),
-            **({"withdrawn": self.withdrawn} if self.withdrawn is not None else {}),
-            **({"known_bad": self.known_bad} if self.known_bad is not None else {}),
         }
-        return {key: getattr(self, key) for key in _SKILL} | converted
+        claimed = [signer.to_json(self.vouched_by) for signer in self.claimed_by] or None
+        edited = None if self.edited is None else list(self.edited)
+        state = {"claimed_by": claimed, "edited": edited, "withdrawn": self.withdrawn, "known_bad": self.known_bad}
+        known = {key: value for key, value in state.items() if value is not None}
+        return {key: getattr(self, key) for key in _SKILL} | converted | known
 
 
 @dataclass(frozen=True, slots=True)

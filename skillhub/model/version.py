@@ -42,10 +42,8 @@ class Range:
             spelled = _BLANKS.sub(lambda match: match[0].strip(" "), self.text)
             self._clauses = [_Clause(clause) for clause in spelled.split(",")]
         except ValueError as error:
-            raise UsageError(
-                f"expected a version or a range such as 1.2.0, ^1.2 or >=1.1,<2, found {quote(text)}",
-                hint="without a range the newest version counts",
-            ) from error
+            message = f"expected a version or a range such as 1.2.0, ^1.2 or >=1.1,<2, found {quote(text)}"
+            raise UsageError(message, hint="without a range the newest version counts") from error
         self._pre_released = {clause.numbers for clause in self._clauses if clause.pre}
 
     def allows(self, version: str) -> bool:

@@ -156,11 +156,9 @@ class SiteMemory:
         known = self._read()
         for site in sites:
             if site in known.sites:
-                raise TrustDowngrade(
-                    f"expected skills with digests, as {site} offered them before, found them without",
-                    where=where,
-                    hint="someone may have replaced the index; ask the operator of the site",
-                )
+                message = f"expected skills with digests, as {site} offered them before, found them without"
+                hint = "someone may have replaced the index; ask the operator of the site"
+                raise TrustDowngrade(message, where=where, hint=hint)
 
     def _read(self) -> SitesFile:
         return self._learned or self._file.read()

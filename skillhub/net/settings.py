@@ -15,11 +15,11 @@ from pydantic import Field
 
 from skillhub.disk import files
 from skillhub.disk.home import CONFIG, Home
-from skillhub.errors import FormatError, UnsafeTransfer, UsageError
+from skillhub.errors import FormatError, UnsafeTransfer
 from skillhub.formats.document import Absent, Document, Items, Members, Read, one_of, part, visible
 from skillhub.formats.text import deferred, quote
 from skillhub.formats.toml import CAP, strict_toml
-from skillhub.model.hosts import LinkKind, Scope, host
+from skillhub.model.hosts import LinkKind, Scope, read_id
 from skillhub.model.reference import NO_SECRET, PORTS, holds_secret, parse
 from skillhub.net.target import RequestTarget, is_loopback
 
@@ -84,11 +84,7 @@ def _place(value: object) -> str:
 
 
 def _agent(value: object) -> str:
-    name = visible(value)
-    try:
-        return name if name == "all" else host(name).id
-    except UsageError as error:
-        raise FormatError(error.message, hint=error.hint) from error
+    return "all" if value == "all" else read_id(value)
 
 
 @part
@@ -111,11 +107,8 @@ class InstallDefaults:
 
 _Base = Annotated[str, Read(_base, type="string", pattern="^https?://")]
 _Mirror = Annotated[str, Read(_mirror, type="string", pattern="^(https?|file)://")]
-_TOKEN = {
-    "properties": {"env": {"pattern": f"^{_VARIABLE.pattern}$"}},
-    "required": ["env"],
-    "additionalProperties": False,
-}
+_ENV = {"env": {"pattern": f"^{_VARIABLE.pattern}$"}}
+_TOKEN = {"properties": _ENV, "required": ["env"], "additionalProperties": False}
 
 
 class Settings(Document):

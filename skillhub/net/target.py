@@ -127,9 +127,8 @@ class RequestTarget:
         try:
             url = urljoin(self.url, location)
         except ValueError as error:
-            raise UnsafeTransfer(
-                f"expected the URL of a redirect, found {quote(location)}", where=self.url
-            ) from error
+            message = f"expected the URL of a redirect, found {quote(location)}"
+            raise UnsafeTransfer(message, where=self.url) from error
         step = RequestTarget.parse(url, public_only=self.public_only, sends_credentials=self.sends_credentials)
         if step.origin == self.origin:
             return step
@@ -189,12 +188,8 @@ def judge(url: str, by: Requester, private: Container[str] = ()) -> RequestTarge
     if target.scheme not in rule.schemes and not (is_inside and target.loopback):
         where = by.site if who == "site" else url
         raise UnsafeTransfer(f"expected https, found {quote(url)}", where=where)
-    return replace(
-        target,
-        public_only=not (rule.anywhere or is_inside),
-        sends_credentials=rule.sends_credentials,
-        is_place=who == "person" and not by.site,
-    )
+    public_only, is_place = not (rule.anywhere or is_inside), who == "person" and not by.site
+    return replace(target, public_only=public_only, sends_credentials=rule.sends_credentials, is_place=is_place)
 
 
 def is_beside(url: str, other: str) -> bool:

@@ -246,9 +246,8 @@ def _host(value: str) -> str:
             return str(address.ipv4_mapped or address)
     except (OSError, ValueError):
         return value
-    return ".".join(
-        label if label.isascii() else f"xn--{label.encode('punycode').decode()}" for label in value.split(".")
-    )
+    labels = value.split(".")
+    return ".".join(each if each.isascii() else f"xn--{each.encode('punycode').decode()}" for each in labels)
 
 
 def _fits(value: str, pattern: str) -> bool:
@@ -293,10 +292,8 @@ def _tool_is_permitted(value: str, pattern: str) -> bool:
 
 def _check_tool(value: str) -> None:
     if value.count("(") != value.count(")"):
-        raise FormatError(
-            f"expected a tool such as Bash, Bash(git:*) or mcp__server, found {quote(value)}",
-            hint="for every use of a tool write only its name, such as tools:Bash",
-        )
+        message = f"expected a tool such as Bash, Bash(git:*) or mcp__server, found {quote(value)}"
+        raise FormatError(message, hint="for every use of a tool write only its name, such as tools:Bash")
     Tool.parse(value)
 
 

@@ -11,13 +11,13 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import ConfigDict
 
-from skillhub.errors import Forbidden, FormatError, StateError, UsageError
+from skillhub.errors import Forbidden, FormatError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Absent, Document, Items, Read, integer, matching, one_of, part, visible, wrong
 from skillhub.formats.text import amount, clean, is_alias, is_name, quote, spell_time
 from skillhub.formats.toml import spell_toml, strict_toml
 from skillhub.model.finding import SEVERITIES, Finding, Severity, at_least
-from skillhub.model.hosts import host, hosts
+from skillhub.model.hosts import hosts, read_id
 from skillhub.model.lock import Signer
 from skillhub.model.question import BEFOREHAND, QuestionKind
 from skillhub.model.reference import is_prefix, is_under
@@ -82,13 +82,6 @@ def _capability(value: object) -> str:
     return text
 
 
-def _agent(value: object) -> str:
-    try:
-        return host(visible(value)).id
-    except UsageError as error:
-        raise FormatError(error.message, hint=error.hint) from error
-
-
 _Pattern = Annotated[str, Read(_capability, type="string", pattern=r"^[A-Za-z*?]+(:|$)", maxLength=_PATTERN_MAX)]
 _Capabilities = Items[_Pattern]
 _ROOT = "sha256:[0-9a-f]{64}"
@@ -123,7 +116,7 @@ class PolicyRules:
     min_age_days: Absent[Annotated[int, integer(f"0 to {_AGE_MAX} days", _AGE_MAX)]] = None
     capabilities: Absent[_Capabilities] = None
     deny_capabilities: Absent[_Capabilities] = None
-    agents: Absent[Items[Annotated[str, Read(_agent, type="string", enum=[*hosts()])]]] = None
+    agents: Absent[Items[Annotated[str, Read(read_id, type="string", enum=[*hosts()])]]] = None
     allow_findings: Absent[Items[Annotated[str, matching(_RULE, "the id of a rule, such as SH001")]]] = None
     agree: Absent[Items[Annotated[QuestionKind, one_of(*AGREEABLE)]]] = None
     trusted_sources: Absent[

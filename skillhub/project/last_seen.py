@@ -112,9 +112,8 @@ class LastSeen:
     def refreshed(self) -> str | None:
         """When the registry was last asked (UTC); None if never."""
         with suppress(OSError):
-            return spell_time(
-                datetime.fromtimestamp(os.stat(os.path.join(self.folder, "timestamp.json")).st_mtime, UTC)
-            )
+            asked = os.stat(os.path.join(self.folder, "timestamp.json")).st_mtime
+            return spell_time(datetime.fromtimestamp(asked, UTC))
         return None
 
     @property

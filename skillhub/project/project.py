@@ -424,10 +424,9 @@ def proposals(lock: Lock, intent: Intent) -> dict[str, LockedSource]:
         found[alias] = wanted.over(locked)
         if locked is not None and (wanted.place is not None or not is_same_source(locked, found[alias])):
             root = f" with root {wanted.root}" if wanted.root else ""
-            raise SourceMismatch(
-                f"the lock has the source {alias} as {locked}; skillhub.toml names {found[alias].url}{root}",
-                hint=f"remove the skills of {alias} from the lock, or correct [sources.{alias}]",
-            )
+            message = f"the lock has the source {alias} as {locked}; skillhub.toml names {found[alias].url}{root}"
+            hint = f"remove the skills of {alias} from the lock, or correct [sources.{alias}]"
+            raise SourceMismatch(message, hint=hint)
     return found
 
 
@@ -489,10 +488,8 @@ def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str], where: s
     edited = after.encode()
     # The result is parsed again, by another parser: it must have this change and no other.
     found = _parse(edited, where)
-    if found._replace(intent=replace(found.intent, lists=True)) != (
-        replace(before, skills=wanted, lists=True),
-        policy,
-    ):
+    expected = replace(before, skills=wanted, lists=True), policy
+    if found._replace(intent=replace(found.intent, lists=True)) != expected:
         hint = "write its skills as lines of one [skills] table"
         raise FormatError("the file cannot be edited safely", where=where, hint=hint)
     return edited

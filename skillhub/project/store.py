@@ -108,9 +108,8 @@ class Store:
             return []
         listing = self.listing(tree)
         if listing is None:
-            return [
-                TreeProblem("listing", f"{path}.listing", "the list of the stored files is missing or was changed")
-            ]
+            message = "the list of the stored files is missing or was changed"
+            return [TreeProblem("listing", f"{path}.listing", message)]
         return self.compare(path, listing, _PARTS[0])
 
     def compare(self, folder: str, listing: Listing, beside: str = "") -> list[TreeProblem]:

@@ -242,9 +242,8 @@ def init(folder: str, setup: Setup, now: datetime) -> Digest:
         for role, role_keys in new_keys.items():
             for name, key in zip(key_names(role), role_keys, strict=True):
                 keys.save(name, key)
-        metadata = MetadataSet.create(
-            lambda role: new_keys.get(role, []), settings.bin_bits, Dates(now, settings.days)
-        )
+        dates = Dates(now, settings.days)
+        metadata = MetadataSet.create(lambda role: new_keys.get(role, []), settings.bin_bits, dates)
         admission = Admission(publisher=settings.publisher, keys=(publisher_key.public.pem.decode(),))
         hub = OpenRegistry(registry, settings, metadata, keys, Signing(now=now))
         registry.publish({"metadata/1.root.json": metadata.documents[ROOT]})  # the log's origin contains its digest
@@ -378,6 +377,5 @@ def _refuse_without_keys(release: Release, hub: OpenRegistry) -> None:
         message = f"{release.name} is a new name, and assigning it needs {needed} keys of namespaces, found {able}"
         words = (hub.registry.path, release.publisher or "", "--name", release.name)
         command = as_command("skillhub", "registry", "delegate", *words)
-        raise Refused(
-            message, hint=f"name the folder of the offline keys (--keys DIR), or ask their owner to run: {command}"
-        )
+        hint = f"name the folder of the offline keys (--keys DIR), or ask their owner to run: {command}"
+        raise Refused(message, hint=hint)

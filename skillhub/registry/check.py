@@ -339,12 +339,8 @@ class _Shapes:
 
     def problems(self, listing: Index) -> Iterator[Issue]:
         """Yield an issue for each file that differs; none for a site without shapes."""
-        marked = (
-            other_clients.OPENCODE,
-            *other_clients.MARKETPLACES,
-            other_clients.SEARCH,
-            *(f"{other_clients.REPOSITORY}/{path}" for path in ("HEAD", "info/refs")),
-        )
+        repository = (f"{other_clients.REPOSITORY}/{path}" for path in ("HEAD", "info/refs"))
+        marked = (other_clients.OPENCODE, *other_clients.MARKETPLACES, other_clients.SEARCH, *repository)
         of_skills = (path for name in listing.names for path in other_clients.marks_of(name))
         if all(self._read(path) is None for path in chain(marked, of_skills)):
             return
@@ -418,9 +414,8 @@ class _Shapes:
                 yield self._difference_issue(f"{other_clients.REPOSITORY}/objects/pack/pack-{name}.idx")
         if not (self._objects | set(top)) <= packed_ids or repository.root() != root:
             yield self._difference_issue(other_clients.REPOSITORY)
-        yield from self._differences(
-            (f"{other_clients.REPOSITORY}/{path}", data) for path, data in other_clients.pointers(repository.tip)
-        )
+        pointers = other_clients.pointers(repository.tip)
+        yield from self._differences((f"{other_clients.REPOSITORY}/{path}", data) for path, data in pointers)
         for path in ("config", "packed-refs", "objects/info/alternates", "objects/info/http-alternates"):
             if self._read(f"{other_clients.REPOSITORY}/{path}") is not None:
                 yield self._difference_issue(f"{other_clients.REPOSITORY}/{path}")

@@ -179,9 +179,8 @@ def document_of(release: Release, tree: Tree) -> ClientDocument:
         ClientFile(path=path, sha256=listed.sha256, size=len(tree[path].data), executable=listed.executable)
         for path, listed in tree.listing.items()
     )
-    facts = {
-        name: getattr(release, name) or "" for name in ("name", "version", "published", "publisher", "description")
-    }
+    of_release = ("name", "version", "published", "publisher", "description")
+    facts = {name: getattr(release, name) or "" for name in of_release}
     details = {"tree": tree.digest, "plugin": plugin_objects(release, tree)[1], "left_out": left_out, "files": files}
     return ClientDocument.model_validate({**facts, **details})
 

@@ -311,9 +311,8 @@ class _Build:
         for name, key in keys.items():
             old_key, digests = records.get(name, ("", {}))
             if old_key != key or not (self._quick or not any(_differing(self._site, digests))):
-                digests = self._write(
-                    self._part.of_skill(OfferedSkill(self._offer, name, self._offer.index.skills[name]))
-                )
+                skill = OfferedSkill(self._offer, name, self._offer.index.skills[name])
+                digests = self._write(self._part.of_skill(skill))
             rows[name] = [key, digests]
             self._now.update(digests)
         self._save_rows(bucket, rows)
@@ -418,9 +417,8 @@ def changed_files(registry: str, site: str) -> tuple[list[str], list[str]]:
     for top in tops:
         for folder, inner, names in os.walk(os.path.join(site, top)):
             links = (name for name in inner if os.path.islink(os.path.join(folder, name)))
-            paths = (
-                os.path.join(folder, name) for name in (*names, *links) if not folders.UNFINISHED_FILE.fullmatch(name)
-            )
+            kept = (name for name in (*names, *links) if not folders.UNFINISHED_FILE.fullmatch(name))
+            paths = (os.path.join(folder, name) for name in kept)
             present.update(os.path.relpath(path, site).replace(os.sep, "/") for path in paths)
     return sorted(_differing(site, recorded)), sorted(filter(_is_ours, present - recorded.keys()))
 

@@ -309,10 +309,8 @@ def _changes(old: Tree | None, new: Tree | None) -> dict[str, object]:
             compared.append(path)
     before, after = ({path: tree[path] for path in compared if path in tree} for tree in (old, new))
     patch, _ = difference(before, after)
-    return {
-        "differ": differ,
-        "lines": [(_KINDS.get(line[:1], ""), as_lines(line)) for line in patch.split("\n")[:-1]],
-    }
+    lines = [(_KINDS.get(line[:1], ""), as_lines(line)) for line in patch.split("\n")[:-1]]
+    return {"differ": differ, "lines": lines}
 
 
 # The pages about more than one skill.

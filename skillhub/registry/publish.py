@@ -64,9 +64,8 @@ class PublishTargets:
 
     def __init__(self, state: str) -> None:
         path = os.path.join(state, "publish.json")
-        self._file = StateFile(
-            path, "where a user publishes", _HINT, PublishTargetsFile, lambda found: found.targets if found else ()
-        )
+        what = "where a user publishes"
+        self._file = StateFile(path, what, _HINT, PublishTargetsFile, lambda found: found.targets if found else ())
 
     def all(self) -> tuple[PublishTarget, ...]:
         """Return every target."""

@@ -74,9 +74,8 @@ class OciTarget(Target):
         self._is_public: set[bool] = set()  # whether the registry's own addresses are, of the connections so far
         for adapter in session.adapters.values():  # a proxy has its own pools, and looks names up itself
             pools = adapter.poolmanager.pool_classes_by_scheme.items()
-            adapter.poolmanager.pool_classes_by_scheme = {
-                scheme: self._judging(scheme, pool) for scheme, pool in pools
-            }
+            judging = {scheme: self._judging(scheme, pool) for scheme, pool in pools}
+            adapter.poolmanager.pool_classes_by_scheme = judging
         self._before = self._manifest()
         self._layers = {} if self._before is None else _layers(self._before, where)
 
@@ -203,9 +202,8 @@ class OciTarget(Target):
         def read() -> bytes:
             # The client's own method for manifests has no limit of size.
             with self._client._request("get", path, headers=headers, stream=True) as response:
-                return push_targets.read_at_most(
-                    oci.MANIFEST_CAP, response.iter_content(1 << 16), "its manifest", self.where
-                )
+                chunks = response.iter_content(1 << 16)
+                return push_targets.read_at_most(oci.MANIFEST_CAP, chunks, "its manifest", self.where)
 
         with self._converted_errors():
             try:

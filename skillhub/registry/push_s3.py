@@ -198,9 +198,8 @@ def bounded(client: Any) -> Any:  # noqa: ANN401 - as for ``S3Target``
         response = client._endpoint.http_session.send(request)
         if not is_file or response.status_code >= 300:
             chunks = response.raw.stream(1 << 16)
-            response._content = push_targets.read_at_most(
-                _ANSWER_CAP, chunks, "an answer", request.url.partition("?")[0]
-            )
+            where = request.url.partition("?")[0]
+            response._content = push_targets.read_at_most(_ANSWER_CAP, chunks, "an answer", where)
         return response
 
     client.meta.events.register("before-send.s3", send)

@@ -129,18 +129,14 @@ def in_stages(changed: Sequence[SiteFile], write: Callable[[SiteFile], None]) ->
 
 def other_content(path: str, where: str) -> StateError:
     """Return the error for a fixed file that is published with other content."""
-    return StateError(
-        f"{quote(path)} exists with other content, and a file of this name never changes", where=where, hint=APART
-    )
+    message = f"{quote(path)} exists with other content, and a file of this name never changes"
+    return StateError(message, where=where, hint=APART)
 
 
 def overtaken(path: str, where: str) -> StateError:
     """Return the error for a file that another writer changed since it was read."""
-    return StateError(
-        f"{quote(path)} was published by another writer during this push",
-        where=where,
-        hint="nothing is lost: run the command again",
-    )
+    hint = "nothing is lost: run the command again"
+    return StateError(f"{quote(path)} was published by another writer during this push", where=where, hint=hint)
 
 
 def not_kept(path: str, where: str) -> SourceError:

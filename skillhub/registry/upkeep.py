@@ -215,10 +215,9 @@ def refresh(folder: str, signing: Signing, within: float = WITHIN_DAYS, roles: S
     if not 0 <= within <= DAYS_MAX:
         raise UsageError(f"expected 0 to {DAYS_MAX} days, found {within}")
     with opened(folder, signing) as hub:
+        expiring_roles = [each.role for each in expiring(hub.metadata, signing.now, within)]
         expiring_roles = [
-            expiry.role
-            for expiry in expiring(hub.metadata, signing.now, within)
-            if rule_of(expiry.role).online and _general_role(expiry.role) not in roles
+            each for each in expiring_roles if rule_of(each).online and _general_role(each) not in roles
         ]
         chosen = [role for role in hub.metadata.documents if _general_role(role) in roles]
         after = hub.metadata.renewed([*chosen, *expiring_roles], hub.keys.of, hub.dates)
@@ -507,11 +506,9 @@ def _with_keys(admission: Admission, change: AdmissionChange) -> Admission:
     for fingerprint in (*(key.fingerprint for key in keys), *(root.fingerprint for root in roots)):
         if fingerprint in revoked:
             raise Refused(f"{fingerprint} was revoked; it is not admitted again")
-    return replace(
-        admission,
-        keys=tuple(dict.fromkeys([*admission.keys, *(key.pem.decode() for key in keys)])),
-        certificates=tuple(dict.fromkeys([*admission.certificates, *(root.pem.decode() for root in roots)])),
-    )
+    all_keys = dict.fromkeys([*admission.keys, *(key.pem.decode() for key in keys)])
+    all_roots = dict.fromkeys([*admission.certificates, *(root.pem.decode() for root in roots)])
+    return replace(admission, keys=tuple(all_keys), certificates=tuple(all_roots))
 
 
 def _with_revocations(admission: Admission, change: AdmissionChange, index: Index, hub: OpenRegistry) -> Admission:

@@ -220,9 +220,8 @@ def _folder(root: Root) -> str:
 
 def _marked(skill: Skill, is_met: NeedCheck) -> Skill:
     """Return a skill of no lock, its needs marked as satisfied if this machine satisfies them."""
-    return replace(
-        skill, requires=tuple(replace(need, satisfied=is_met(need.kind, need.name)) for need in skill.requires)
-    )
+    requires = tuple(replace(need, satisfied=is_met(need.kind, need.name)) for need in skill.requires)
+    return replace(skill, requires=requires)
 
 
 def _recognized(

@@ -116,11 +116,8 @@ class Dialect:
 
 def counted(files: tuple[int, int, int]) -> str:
     """Return the number of scripts, references and assets in the form of GenCode; empty if there are none."""
-    words = [
-        f"{number} {word}{'s' if number > 1 else ''}"
-        for number, word in zip(files, ("script", "ref", "asset"), strict=True)
-        if number
-    ]
+    counted = zip(files, ("script", "ref", "asset"), strict=True)
+    words = [f"{number} {word}{'s' if number > 1 else ''}" for number, word in counted if number]
     return f" [{', '.join(words)}]" if words else ""
 
 
@@ -230,11 +227,8 @@ class Section:
     def bill(self) -> list[tuple[str, int, bool]]:
         """The name, the cost, and whether it is listed, of each skill that the model may call; largest cost first."""
         listed = set(self.skills)
-        rows = [
-            (skill.full_name, self.costs[skill.file], skill.full_name in listed)
-            for skill in self.catalog.skills
-            if skill.file in self.costs
-        ]
+        skills = (skill for skill in self.catalog.skills if skill.file in self.costs)
+        rows = [(skill.full_name, self.costs[skill.file], skill.full_name in listed) for skill in skills]
         return sorted(rows, key=lambda row: (-row[1], row[0]))
 
     @property

@@ -103,9 +103,8 @@ class _Base:
         url = _requestable(url)
         self.index_url = url if url.endswith("/index.json") else f"{url.rstrip('/')}/index.json"
         self._fetch, self._folder, self._reload = fetch, folder, reload
-        self._record = os.path.join(
-            folder, f"{sha256(self.index_url.encode('utf-8', 'surrogatepass')).hexdigest()}.json"
-        )
+        name = sha256(self.index_url.encode("utf-8", "surrogatepass")).hexdigest()
+        self._record = os.path.join(folder, f"{name}.json")
 
     def skills(self, problems: list[Problem]) -> dict[str, Digest]:
         """Return the tree of each skill by its folder, and append to ``problems`` one for each skipped entry."""

@@ -136,9 +136,8 @@ async def frames(pipe: Pipe) -> AsyncIterator[tuple[Any, Any]]:
                 try:
                     await pipe.send(outgoing.message.model_dump_json(by_alias=True, exclude_unset=True))
                 except ValueError:
-                    await pipe.refuse(
-                        types.INTERNAL_ERROR, "the answer is no text", getattr(outgoing.message, "id", None)
-                    )
+                    number = getattr(outgoing.message, "id", None)
+                    await pipe.refuse(types.INTERNAL_ERROR, "the answer is no text", number)
                 if not hasattr(outgoing.message, "method"):
                     pipe.open_requests.discard(outgoing.message.id)
 
@@ -473,10 +472,8 @@ def _entry(served: ServedSkill) -> dict[str, Any]:
 
 def _resource(served: ServedSkill, path: str, file: ServedFile | None) -> dict[str, Any]:
     """Return the entry of a file, or of a folder, in a list of resources."""
-    row: dict[str, Any] = {
-        "uri": uri_of(served, path),
-        "name": path.rpartition("/")[2].encode("utf-8", "replace").decode(),
-    }
+    name = path.rpartition("/")[2].encode("utf-8", "replace").decode()
+    row: dict[str, Any] = {"uri": uri_of(served, path), "name": name}
     if file is None:
         return {**row, "mimeType": DIRECTORY}
     row |= {"mimeType": mime_type_of(path), "size": file.size}

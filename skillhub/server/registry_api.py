@@ -159,11 +159,8 @@ class RegistryApi:
                     query = dict(parse_qsl(query_string, max_num_fields=16, errors="strict"))
                 except ValueError as error:
                     raise UsageError("expected a query of a few names and values") from error
-                value = make(
-                    self.state(),
-                    {**query, **{key: unquote(text) for key, text in match.groupdict().items()}},
-                    self.base(host),
-                )
+                query |= {key: unquote(text) for key, text in match.groupdict().items()}
+                value = make(self.state(), query, self.base(host))
                 return value if isinstance(value, Page) else Page(json_bytes(value))
         return None
 
@@ -231,9 +228,8 @@ def _limit(query: Query, usual: int) -> int:
 
 def _find(state: _State, query: Query, base: str) -> object:
     words = query.get("q", "")
-    return other_clients.found_by_search(
-        state.matching(words, _limit(query, 10)) if words else state.documents.values(), base
-    )
+    found = state.matching(words, _limit(query, 10)) if words else state.documents.values()
+    return other_clients.found_by_search(found, base)
 
 
 def _marketplace(state: _State, query: Query, base: str) -> object:

@@ -124,9 +124,8 @@ def remote(url: str, environ: Mapping[str, str], bounds: GitLimits, token: str |
     base = base_of(url, bounds.mirrors)
     fetch_url = url if base is None else bounds.mirrors[base] + url[len(base) :]
     if fetch_url.startswith("http:") and fetch_url == url and not RequestTarget.parse(url).loopback:
-        raise UsageError(
-            f"expected https, found {quote(url)}", hint="git+https://… proves the identity of the server"
-        )
+        hint = "git+https://… proves the identity of the server"
+        raise UsageError(f"expected https, found {quote(url)}", hint=hint)
     named_by = bounds.named_by if fetch_url == url else "person"
     return remote_at(url, fetch_url, named_by, environ, token if fetch_url == url else None)
 
@@ -396,9 +395,8 @@ class GitCache:
     def _committer(self) -> bytes:
         """Return the committer and the time in git's format; skillhub's name if the user configured none."""
         with suppress(GitError):
-            return self._git.run(
-                ("-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT"), self._bounds
-            ).strip()
+            words = ("-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT")
+            return self._git.run(words, self._bounds).strip()
         return b"skillhub <skillhub@localhost> %d +0000" % time.time()
 
     def sizes(self, ids: Iterable[str]) -> dict[str, int]:

@@ -343,9 +343,8 @@ class _Api:
     def ask(self, path: str, media: str, cap: int) -> Response:
         """Return the answer to a request for this path."""
         url = f"{self.url}/{path}".rstrip("/")
-        return self._checked(
-            self._web.ask(url, cap=cap, options=RequestOptions(headers={**self._fields, "Accept": media}))
-        )
+        options = RequestOptions(headers={**self._fields, "Accept": media})
+        return self._checked(self._web.ask(url, cap=cap, options=options))
 
     def _checked(self, answer: Response) -> Response:
         # The query is left out: a redirect to the archive of a private repository has a token in it.

@@ -146,10 +146,8 @@ class McpSession:
         message = {"jsonrpc": "2.0", "id": number, "method": method, "params": era.params(params)}
         if method.startswith("notifications/"):
             message.pop("id")
-        headers = era.headers(method, params)
-        return self._web.ask(
-            self.url, cap=cap, options=RequestOptions(headers=headers, body=json.dumps(message).encode())
-        ), number
+        options = RequestOptions(headers=era.headers(method, params), body=json.dumps(message).encode())
+        return self._web.ask(self.url, cap=cap, options=options), number
 
     def _result(self, answer: Response, number: str, cap: int) -> Mapping[str, Any]:
         if answer.status != 200:
@@ -181,9 +179,8 @@ def _messages(answer: Response) -> Iterator[bytes]:
             if data := b"\n".join(lines):
                 yield data
     else:
-        raise FormatError(
-            f"expected an answer of MCP, found {quote(answer.media_type or 'no media type')}", where=answer.url
-        )
+        found = quote(answer.media_type or "no media type")
+        raise FormatError(f"expected an answer of MCP, found {found}", where=answer.url)
 
 
 def _error_in(answer: Response) -> object:
@@ -357,9 +354,8 @@ class McpPlace:
         deadline = time.monotonic() + self._seconds
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             data = pool.map(lambda each: self._read(each, deadline), entry.files.values())
-            read = gather(
-                (Entry(path, File(each)) for path, each in zip(entry.files, data, strict=True)), wrapper=False
-            )
+            read_files = (Entry(path, File(each)) for path, each in zip(entry.files, data, strict=True))
+            read = gather(read_files, wrapper=False)
         _check_frontmatter(entry, read.tree)
         return read
 
@@ -388,9 +384,8 @@ class McpPlace:
 
     def _entry(self, folder: str) -> McpSkill:
         uri = f"{folder}/{SKILL_MD}"
-        entry = McpSkill.parse(
-            self._server.call("skills/get", {"uri": uri}).get("skill"), f"{self._ref.place}: skill"
-        )
+        answer = self._server.call("skills/get", {"uri": uri})
+        entry = McpSkill.parse(answer.get("skill"), f"{self._ref.place}: skill")
         if entry.uri != uri:
             raise FormatError(f"expected {quote(uri)}, found {quote(entry.uri)}", where=self._ref.place)
         self._entries[folder] = entry

@@ -525,7 +525,6 @@ class _Bridge(FetcherInterface):
         """The bundled documents by name, fetched with the first document that may be in it; empty on failure."""
         with suppress(SourceError, WrongBytes):
             if self._bundle_url:
-                return registry_metadata.read_metadata_bundle(
-                    self._fetcher.get(self._bundle_url, cap=_BUNDLE_CAP).data
-                )
+                answer = self._fetcher.get(self._bundle_url, cap=_BUNDLE_CAP)
+                return registry_metadata.read_metadata_bundle(answer.data)
         return {}

@@ -86,11 +86,8 @@ class Folders:
         contents = self.snapshot.read([join(folder, path) for path in nodes])
         for (path, node), data in zip(nodes.items(), contents, strict=True):
             if len(data) <= _LFS_MAX and data.startswith(_LFS):
-                raise FormatError(
-                    "expected a file, found a Git LFS pointer",
-                    where=_shown(folder, path),
-                    hint="its author must commit the file itself",
-                )
+                hint = "its author must commit the file itself"
+                raise FormatError("expected a file, found a Git LFS pointer", where=_shown(folder, path), hint=hint)
             yield Entry(path, File(data, node.executable))
 
 
@@ -378,11 +375,8 @@ class FolderSnapshot:
                         file = SnapshotNode("file", bool(status.st_mode & 0o100), status.st_size)
                         found[prefix + row.name] = file if stat.S_ISREG(status.st_mode) else SnapshotNode("link")
             if len(found) > _NODES_MAX:
-                raise FormatError(
-                    f"expected at most {_NODES_MAX} files, found more",
-                    where=self._path,
-                    hint="name the folder in it that holds the skills",
-                )
+                hint = "name the folder in it that holds the skills"
+                raise FormatError(f"expected at most {_NODES_MAX} files, found more", where=self._path, hint=hint)
         return found
 
     def read(self, paths: Iterable[str]) -> Iterator[bytes]:

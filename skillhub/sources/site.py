@@ -227,11 +227,9 @@ def _kind(answer: Response, release: Release | None) -> ArchiveKind | None:
     with suppress(UnicodeDecodeError):
         if "\0" not in answer.data.decode():
             return None
-    raise FormatError(
-        f"expected a zip, a tar.gz or a {SKILL_MD}, found {quote(answer.content_type or 'no media type')}",
-        where=answer.url,
-        hint="the media type decides, or else the extension: .zip, .skill, .tar.gz",
-    )
+    message = f"expected a zip, a tar.gz or a {SKILL_MD}, found {quote(answer.content_type or 'no media type')}"
+    hint = "the media type decides, or else the extension: .zip, .skill, .tar.gz"
+    raise FormatError(message, where=answer.url, hint=hint)
 
 
 def _opened(answer: Response, kind: ArchiveKind | None) -> Unpacked:

@@ -62,9 +62,8 @@ def signed_documents(
 def pinned_documents(index: Index, publishers: Collection[str]) -> Mapping[str, bytes]:
     """Return the publishers' documents that the namespace documents of these ones pin, by path below the site."""
     documents = _publisher_documents(index, {namespace_path(publisher) for publisher in publishers})
-    return MappingProxyType(
-        {path_of(publisher_target(publisher, _pin(data))): data for publisher, data in documents.items()}
-    )
+    pinned = ((publisher_target(publisher, _pin(data)), data) for publisher, data in documents.items())
+    return MappingProxyType({path_of(target): data for target, data in pinned})
 
 
 def public_documents(index: Index, signed: Mapping[str, bytes], names: Collection[str]) -> dict[str, bytes]:
@@ -153,18 +152,14 @@ def refuse_large(documents: Mapping[str, bytes]) -> None:
         cap = _CAPS.get(path, DOCUMENT_CAP)
         if len(data) > cap:
             hint = "nothing was published; publish less in it, under another publisher, or in another registry"
-            raise Refused(
-                f"{path} would have {len(data):,} bytes, more than the {cap:,} that clients read", hint=hint
-            )
+            message = f"{path} would have {len(data):,} bytes, more than the {cap:,} that clients read"
+            raise Refused(message, hint=hint)
 
 
 def _publisher_documents(index: Index, paths: Collection[str]) -> Mapping[str, bytes]:
     """Return the documents of the publishers that the targets at ``paths`` name."""
-    return {
-        publisher: _publisher(admission)
-        for publisher, admission in index.admissions.items()
-        if namespace_path(publisher) in paths
-    }
+    named = {name: admission for name, admission in index.admissions.items() if namespace_path(name) in paths}
+    return {name: _publisher(admission) for name, admission in named.items()}
 
 
 def _releases(publisher: str, releases: Iterable[Release]) -> bytes:

@@ -62,10 +62,8 @@ class PublicKey:
         except (ValueError, UnsupportedAlgorithm) as error:
             message, hint = "expected a public key in PEM", _HINT
             if has_private_key(pem):
-                message, hint = (
-                    f"{message}, found a private key",
-                    "its public half is in the file NAME.pub.pem beside it",
-                )
+                message += ", found a private key"
+                hint = "its public half is in the file NAME.pub.pem beside it"
             raise FormatError(message, hint=hint) from error
 
     @classmethod

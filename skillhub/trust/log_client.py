@@ -173,9 +173,8 @@ class RegistryLog:
         size = head.checkpoint.size
         for number in range(start // WIDTH, -(-size // WIDTH)):
             width = min(WIDTH, size - number * WIDTH)
-            bundle = log.read_bundle(
-                self._get(log.tile_path("entries", number, width), log.tile_path("entries", number))
-            )
+            path, whole = log.tile_path("entries", number, width), log.tile_path("entries", number)
+            bundle = log.read_bundle(self._get(path, whole))
             for position, data in enumerate(bundle[:width], number * WIDTH):
                 self._prove(position >> CHUNK, head)
                 if self._nodes[0, position] != log.leaf_hash(data):
@@ -241,11 +240,8 @@ class LogWatch:
     """
 
     def __init__(self, registry_log: RegistryLog, folder: str, name: str) -> None:
-        path = os.path.join(folder, "log-watched.json")
-        what = "the reported entries of a log"
-        self._file = StateFile(
-            path, what, _WATCHED_HINT, LogWatchedFile, lambda found: found.watched if found else {}
-        )
+        path, what = os.path.join(folder, "log-watched.json"), "the reported entries of a log"
+        self._file = StateFile(path, what, _WATCHED_HINT, LogWatchedFile, lambda file: file.watched if file else {})
         self._name = name
         self._size = registry_log.head.checkpoint.size
         known = self._file.read().get(name)

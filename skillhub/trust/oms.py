@@ -60,9 +60,8 @@ class Bundle:
         bundle = fields(document(data), "bundle", required=("mediaType", "verificationMaterial", "dsseEnvelope"))
         expect("media-type", "mediaType", bundle["mediaType"], MEDIA_TYPE)
         payload, signature = _envelope(bundle["dsseEnvelope"])
-        material = fields(
-            bundle["verificationMaterial"], "verificationMaterial", required=(), optional=(*_KINDS, *_LOGS)
-        )
+        stated, optional = bundle["verificationMaterial"], (*_KINDS, *_LOGS)
+        material = fields(stated, "verificationMaterial", required=(), optional=optional)
         if _is_sigstore(material):
             return cls(payload, signature, sigstore=data)
         hint, chain = _material(material)
@@ -272,17 +271,12 @@ class Statement:
     def dump(self, name: str) -> bytes:
         """Return the JSON of the statement about the folder ``name``."""
         resources = [{"name": path, "algorithm": "sha256", "digest": digest} for path, digest in self.files.items()]
-        serialization = {
-            "method": "files",
-            "hash_type": "sha256",
-            "allow_symlinks": False,
-            "ignore_paths": self.ignored,
-        }
+        options = {"method": "files", "hash_type": "sha256", "allow_symlinks": False, "ignore_paths": self.ignored}
         statement = {
             "_type": STATEMENT_TYPE,
             "subject": [{"name": name, "digest": {"sha256": self.root_digest}}],
             "predicateType": PREDICATE_TYPE,
-            "predicate": {"serialization": serialization, "resources": resources},
+            "predicate": {"serialization": options, "resources": resources},
         }
         return json.dumps(statement, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -336,9 +330,8 @@ def _resources(value: object) -> dict[str, str]:
         path, digest = _path(item.get("name"), "resource-path"), item.get("digest")
         expect("resource-algorithm", "algorithm", item.get("algorithm"), "sha256")
         if not isinstance(digest, str) or not is_hex(digest):
-            raise BadSignature(
-                "resource-digest", f"expected SHA-256 in hex, found {shown(digest)}", where=quote(path)
-            )
+            message = f"expected SHA-256 in hex, found {shown(digest)}"
+            raise BadSignature("resource-digest", message, where=quote(path))
         if path in files:
             raise BadSignature("resource-twice", "a file that the signature lists twice", where=quote(path))
         files[path] = digest

@@ -108,10 +108,8 @@ def verify(role: str, data: bytes, delegator: Any) -> int:  # noqa: ANN401 - roo
 
 def _too_few(role: str, expected: int, actual: int) -> Refused:
     kind = "online" if rule_of(role).online else "offline"
-    return Refused(
-        f"the role {role} needs signatures of {amount(expected, 'key')}, found {actual}",
-        hint=f"bring the {kind} keys of the registry, and their passphrase",
-    )
+    hint = f"bring the {kind} keys of the registry, and their passphrase"
+    return Refused(f"the role {role} needs signatures of {amount(expected, 'key')}, found {actual}", hint=hint)
 
 
 # The first documents of a registry: the keys of each role, and no releases.

@@ -26,9 +26,8 @@ def refuse_shared(admissions: Iterable[Admission]) -> None:
     for admission in admissions:
         for name in sorted(admission.names):
             if (owner := owners.setdefault(name, admission.publisher)) != admission.publisher:
-                raise NameNotOwned(
-                    f"the name {quote(name)} is given to both {quote(owner)} and {quote(admission.publisher)}"
-                )
+                publishers = f"{quote(owner)} and {quote(admission.publisher)}"
+                raise NameNotOwned(f"the name {quote(name)} is given to both {publishers}")
 
 
 def admission_of(name: str, publisher: str, admissions: Mapping[str, Admission]) -> Admission:
