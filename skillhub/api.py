@@ -80,9 +80,7 @@ class OpenProject:
     """
 
     def __init__(self, common: Common, answer: Callable[[Question], Reply], report: ReportProgress) -> None:
-        self._common = common
-        self._answer = answer
-        self._report = report
+        self._common, self._answer, self._report = common, answer, report
 
     def install(self, *refs: str | os.PathLike[str], options: Options | None = None) -> OutcomeAnswer:
         """Install the skills that the references name; without references, those of the lock and the intent.

@@ -25,9 +25,7 @@ class SkillhubError(Exception):
 
     def __init__(self, message: str, *, where: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)
-        self.message = message
-        self.where = where
-        self.hint = hint
+        self.message, self.where, self.hint = message, where, hint
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle without ``__init__``, whose parameters differ; a pool of processes pickles errors."""

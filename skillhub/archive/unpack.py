@@ -231,9 +231,7 @@ def pack(tree: Tree, kind: ArchiveKind = "zip", compress: bool = True) -> bytes:
         UnsafeArchive: ``unpack`` would refuse the tree.
     """
     files = gather((Entry(path, file) for path, file in tree.items()), wrapper=False).tree
-    if kind == "zip":
-        return b"".join(zip_parts(files, compress))
-    return packed_tar(files, compress)
+    return b"".join(zip_parts(files, compress)) if kind == "zip" else packed_tar(files, compress)
 
 
 def packed_tar(files: Mapping[str, File], compress: bool = True) -> bytes:

@@ -262,9 +262,7 @@ class Inquiry:
     """
 
     def __init__(self, state: State, locations: Locations, ports: Ports, *, refresh: bool) -> None:
-        self.state = state
-        self.locations = locations
-        self.ports = ports
+        self.state, self.locations, self.ports = state, locations, ports
         self.statuses: dict[str, ReleaseStatus] = {}
         self.findings: list[Finding] = []
         self.notes: list[str] = []

@@ -108,8 +108,7 @@ class Verifier:
     """
 
     def __init__(self, ports: Ports, stored: StoredSkills, lock: Lock, records: Records) -> None:
-        self._ports = ports
-        self._stored = stored
+        self._ports, self._stored = ports, stored
         self._folder = lru_cache(maxsize=64)(ports.project.folder)  # few folders contain the copies of many skills
         self.lock, self._records = lock, records
         self.state = _read_state(self.lock, self._records, ports.project)

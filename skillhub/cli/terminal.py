@@ -69,9 +69,7 @@ class Terminal:
     written: list[tuple[str, str]] | None = None  # each text with its stream, where a command is to be repeated
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False, planning: bool = False) -> None:
-        self.quiet = quiet
-        self.verbose = verbose
-        self._planning = planning
+        self.quiet, self.verbose, self._planning = quiet, verbose, planning
         self._started = self._clock()
         self._doing = ("fetching", "")
         self._turn = Lock()
@@ -424,9 +422,7 @@ def _cut(word: str, first: int, room: int) -> Iterator[str]:
 
 def cells_of(text: str) -> int:
     """Return an upper bound of the cells that a terminal takes for a text."""
-    if text.isascii():
-        return len(text)
-    return sum(map(_cells_of_char, text))
+    return len(text) if text.isascii() else sum(map(_cells_of_char, text))
 
 
 def _cells_of_char(char: str) -> int:

@@ -151,8 +151,7 @@ class HeldFolder:
     """
 
     def __init__(self, path: str | None, handle: int | None = None) -> None:
-        self.path = path
-        self._handle = handle
+        self.path, self._handle = path, handle
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
         """Close the folder, even if the interpreter exits and modules are gone already."""

@@ -43,11 +43,8 @@ class StateFile(Generic[_D, _T]):
     """
 
     def __init__(self, path: str, what: str, hint: str, form: type[_D], make: Callable[[_D | None], _T]) -> None:
-        self._path = path
-        self._what = what
-        self._hint = hint
-        self._form = form
-        self._make = make
+        self._path, self._what = path, what
+        self._hint, self._form, self._make = hint, form, make
         self._seen: tuple[Stamp | None, _T] | None = None
 
     def read(self) -> _T:

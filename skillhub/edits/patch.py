@@ -226,8 +226,7 @@ class _Reader:
     """The lines of a patch, and the position of the next one."""
 
     def __init__(self, lines: list[str], where: str) -> None:
-        self.lines = lines
-        self.where = where
+        self.lines, self.where = lines, where
         self.at = 0
 
     @property

@@ -91,8 +91,7 @@ class Before:
     """
 
     def __init__(self, read: Callable[[Any], object], **schema: object) -> None:
-        self._read = read
-        self._schema = schema
+        self._read, self._schema = read, schema
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_before_validator_function(_raising_faults(self._read), handler(source))

@@ -189,8 +189,7 @@ class _Parser:
     """Recursive descent; each method takes the position of its first character."""
 
     def __init__(self, text: str, where: str) -> None:
-        self._text = text
-        self._where = where
+        self._text, self._where = text, where
 
     def document(self) -> JsonNode | None:
         start = self._skip(1 if self._text.startswith(BOM) else 0)

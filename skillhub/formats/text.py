@@ -173,8 +173,7 @@ def numbered(matches: Iterable[re.Match[str]], line: int = 1) -> Iterator[tuple[
 
 class _Deferred:
     def __init__(self, pattern: str | bytes, flags: int) -> None:
-        self.pattern = pattern
-        self._flags = flags
+        self.pattern, self._flags = pattern, flags
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):

@@ -185,8 +185,7 @@ class _Reader:
 
         self._of = events
         self._next = get_event
-        self._where = where
-        self._line_offset = line_offset
+        self._where, self._line_offset = where, line_offset
 
     def document(self) -> Node:
         self._next()  # the start of the stream

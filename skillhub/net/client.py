@@ -287,8 +287,7 @@ class _Transport(httpx.BaseTransport):
     """
 
     def __init__(self, tls: ssl.SSLContext | None, arrived: Arrived) -> None:
-        self._tls = tls
-        self._arrived = arrived
+        self._tls, self._arrived = tls, arrived
         self._mutex = threading.Lock()
         self._network = _Network()
         # Connections without a pool of httpcore, which inspects all its connections for every request.
@@ -361,10 +360,8 @@ class _Body(httpx.SyncByteStream):
     def __init__(
         self, response: httpcore.Response, exchange: _Exchange, arrived: Arrived, closed: Callable[[], None]
     ) -> None:
-        self._response = response
-        self._exchange = exchange
-        self._arrived = arrived
-        self._closed = closed
+        self._response, self._exchange = response, exchange
+        self._arrived, self._closed = arrived, closed
 
     def __iter__(self) -> Iterator[bytes]:
         for part in self._response.iter_stream():

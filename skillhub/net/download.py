@@ -36,8 +36,7 @@ class DownloadCache:
     """
 
     def __init__(self, folder: str, *, fixed: bool = False) -> None:
-        self._folder = folder
-        self._fixed = fixed
+        self._folder, self._fixed = folder, fixed
 
     def get(self, digest: Digest, url: str, limit: int) -> Response | None:
         """Return the bytes with this digest as an answer of ``url``; None if the cache has none up to ``limit``."""
@@ -197,10 +196,8 @@ class Downloads:
     def __init__(
         self, web: Web | None, cache: DownloadCache, seen: SiteMemory, clock: Callable[[], float] = time.time
     ) -> None:
-        self._web = web
-        self._cache = cache
-        self.seen = seen
-        self._clock = clock
+        self._web, self._cache = web, cache
+        self.seen, self._clock = seen, clock
         self._read: dict[str, Response] = {}
 
     def document(self, url: str, *, cap: int) -> Response:

@@ -56,8 +56,7 @@ class Mirrors(Web):
     """
 
     def __init__(self, web: Web, settings: Settings) -> None:
-        self._web = web
-        self._settings = settings
+        self._web, self._settings = web, settings
 
     def ask(self, url: str, *, cap: int, options: RequestOptions = PLAIN) -> Response:
         """Return the answer of the mirror, or of the server if it has no mirror, as ``Web.ask`` promises.

@@ -187,8 +187,7 @@ class Logins:
     """
 
     def __init__(self, tokens: Mapping[str, str], environ: Mapping[str, str], user_home: str) -> None:
-        self._tokens = tokens
-        self._environ = environ
+        self._tokens, self._environ = tokens, environ
         usual = os.path.join(user_home, "_netrc" if os.name == "nt" else ".netrc")
         self._netrc = environ.get("NETRC") or usual
 

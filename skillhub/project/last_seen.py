@@ -375,10 +375,8 @@ class LoadCheck:
     """
 
     def __init__(self, lock: Lock, store: Store, home: Home, project: str, scope: Scope, range_of: RangeOf) -> None:
-        self._lock = lock
-        self._store = store
-        self._scope = scope
-        self._range_of = range_of
+        self._lock, self._store = lock, store
+        self._scope, self._range_of = scope, range_of
         self._recalls = Recalls(lock, home, project)
         self._roots = advising_roots(home, project)
         self._advisories = _advisory_index(tuple(_advisory_files(home, self._roots.values())))
@@ -487,10 +485,8 @@ class Advisories:
         own: Callable[[], Iterable[AdvisoryFeed]],
         clock: Callable[[], datetime],
     ) -> None:
-        self._seen = seen
-        self._roots = roots
-        self._own = own
-        self._clock = clock
+        self._seen, self._roots = seen, roots
+        self._own, self._clock = own, clock
         self._opened: dict[Digest, Callable[[], AdvisoryFeed]] = {}
         self._index: AdvisoryIndex | None = None
         self.outdated: list[str] = []

@@ -168,9 +168,7 @@ def check_caller(caller: str) -> None:
 
 def may_invoke(skill: Skill, caller: Caller) -> bool:
     """Return whether a skill is enabled, and for this caller."""
-    if caller == "model":
-        return skill.reach == "active"
-    return skill.state == "enabled" and skill.user_invocable
+    return skill.reach == "active" if caller == "model" else skill.state == "enabled" and skill.user_invocable
 
 
 def refusal(skill: Skill, caller: Caller) -> tuple[str, str] | None:
@@ -224,8 +222,7 @@ class _Resolver:
     """Resolves mentions in one catalogue by the rules of one host."""
 
     def __init__(self, catalog: Catalog, rules: MentionRules) -> None:
-        self.rules = rules
-        self._catalog = catalog
+        self.rules, self._catalog = rules, catalog
         self._connectors = {name.lower() for name in rules.connectors}
         self._suggestions_made = 0
         self._known: dict[Typed, Mention | None] = {}

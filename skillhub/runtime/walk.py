@@ -148,10 +148,8 @@ class Walk:
     """
 
     def __init__(self, root: str, contained: bool, rules: Rules, bounds: Bounds, earlier: WalkResult) -> None:
-        self.root = root
-        self.contained = contained
-        self.rules = rules
-        self.bounds = bounds
+        self.root, self.contained = root, contained
+        self.rules, self.bounds = rules, bounds
         self._base = os.path.realpath(root)
         self._known = {find.folder: find for find in earlier.finds}
         self._seen = {self._base}

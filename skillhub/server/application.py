@@ -72,8 +72,7 @@ class ChangeStreams:
     """
 
     def __init__(self, workplace: Workplace, interval: float = 2.0) -> None:
-        self._workplace = workplace
-        self._interval = interval
+        self._workplace, self._interval = workplace, interval
         self._kept: deque[tuple[int, bytes]] = deque(maxlen=_KEPT)
         self._streams = 0
         self._new_event = asyncio.Event()

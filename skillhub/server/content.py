@@ -104,8 +104,7 @@ class ServedContent:
     instructions: str | None = None  # of the MCP server, for a model; None for the default ones
 
     def __init__(self, around: Surroundings, everything: bool = False) -> None:
-        self.around = around
-        self._everything = everything
+        self.around, self._everything = around, everything
         self._profile = profile("agents")
         self._cache = Cache()
         self._lock = RLock()

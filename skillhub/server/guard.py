@@ -102,8 +102,7 @@ class Guard:
     """An ASGI application that passes accepted requests on with their whole body, and adds headers to each answer."""
 
     def __init__(self, app: ASGIApp, access: AccessRules) -> None:
-        self._app = app
-        self._access = access
+        self._app, self._access = app, access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

@@ -174,8 +174,7 @@ class Recorder(Web):
     """
 
     def __init__(self, web: Web, answers: dict[str, tuple[str, bytes]]) -> None:
-        self._web = web
-        self._answers = answers
+        self._web, self._answers = web, answers
         self._mutex = Mutex()
 
     def ask(self, url: str, *, cap: int, options: RequestOptions = PLAIN) -> Response:

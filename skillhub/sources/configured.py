@@ -216,8 +216,7 @@ class Sources:
     """The sources of a user, kept in ``<state>`` and never read from a repository."""
 
     def __init__(self, home: Home, *, remember: bool = True) -> None:
-        self._home = home
-        self._remember = remember
+        self._home, self._remember = home, remember
         path = os.path.join(home.state, "sources.json")
         self._file = StateFile(path, "the sources of a user", _HINT, SourcesFile, _user_sources)
         path, what = os.path.join(home.state, "project-sources.json"), "the sources of projects that a user agreed to"

@@ -273,8 +273,7 @@ class GitCache:
 
     def __init__(self, remote: GitRemote, cache: str, environ: Mapping[str, str], bounds: GitLimits) -> None:
         self.url = remote.url
-        self._bounds = bounds
-        self._environ = environ
+        self._bounds, self._environ = bounds, environ
         name = os.path.join("git", sha256(remote.url.encode()).hexdigest()[:32])
         self._folder = os.path.join(cache, name)
         self._remote = remote

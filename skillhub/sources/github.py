@@ -234,8 +234,7 @@ class GitHubSnapshot:
     """A repository on GitHub at one commit: a ``Snapshot``."""
 
     def __init__(self, api: _Api, rev: str) -> None:
-        self.rev = rev
-        self._api = api
+        self.rev, self._api = rev, api
         self._trees: dict[str, bytes] = {}
         self._sizes: dict[str, int] = {}
         self._kept: dict[str, bytes] = {}
@@ -317,9 +316,7 @@ class _Api:
     """The part of the API for one repository, below ``url``."""
 
     def __init__(self, url: str, web: Web, host: GitHubHost) -> None:
-        self.url = url
-        self._web = web
-        self._host = host
+        self.url, self._web, self._host = url, web, host
         authorization = {"Authorization": f"Bearer {host.token}"} if host.token is not None else {}
         self._fields = {"X-GitHub-Api-Version": "2022-11-28", **authorization}
 

@@ -272,8 +272,7 @@ class ShownTime:
         self.path = os.path.join(home.state, "shown-time.json")
         what = "the latest time that metadata has shown"
         self._file = StateFile(self.path, what, _TIME_HINT, ShownTimeFile, lambda found: found)
-        self._clock = clock
-        self._remember = remember
+        self._clock, self._remember = clock, remember
 
     def now(self) -> datetime:
         """Return the time of the clock, or the latest time that metadata has shown if that is later.

@@ -82,8 +82,7 @@ class McpSession:
     """
 
     def __init__(self, url: str, web: Web) -> None:
-        self.url = url
-        self._web = web
+        self.url, self._web = url, web
         self._numbers = count(1)
         self._mutex = Lock()
         self._era: _Era | None = None

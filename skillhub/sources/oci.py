@@ -237,9 +237,7 @@ class OciWire:
         self._host = registry_host(host)
         self._name = f"library/{name}" if host in _HUB and "/" not in name else name
         self._base = f"{'http' if RequestTarget.parse(f'http://{host}').loopback else 'https'}://{self._host}/v2/"
-        self._web = web
-        self._environ = environ
-        self._trusts = trusts
+        self._web, self._environ, self._trusts = web, environ, trusts
         self._authorization: str | None = None
         self._hint = _HINT
 

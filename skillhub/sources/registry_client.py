@@ -143,11 +143,8 @@ class TufRegistry:
     """
 
     def __init__(self, url: str, fingerprint: Digest, fetcher: Fetcher, updater: _Client, folder: str) -> None:
-        self.url = url
-        self.fingerprint = fingerprint
-        self._fetcher = fetcher
-        self._updater = updater
-        self._folder = folder
+        self.url, self.fingerprint = url, fingerprint
+        self._fetcher, self._updater, self._folder = fetcher, updater, folder
         self._timestamp = self._kept_timestamp()
         self._owners: dict[str, _Published] = {}
         self._is_log_checked = False
@@ -503,8 +500,7 @@ class _Bridge(FetcherInterface):
     """
 
     def __init__(self, fetcher: Fetcher, bundle_url: str | None) -> None:
-        self._fetcher = fetcher
-        self._bundle_url = bundle_url
+        self._fetcher, self._bundle_url = fetcher, bundle_url
 
     def _fetch(self, url: str) -> Iterator[bytes]:
         # python-tuf's streams give no limit: no document may be larger than the bundle of several.

@@ -43,8 +43,7 @@ class Folders:
     """
 
     def __init__(self, snapshot: Snapshot, where: str) -> None:
-        self.snapshot = snapshot
-        self.where = where
+        self.snapshot, self.where = snapshot, where
 
     def nodes(self, folder: str) -> dict[str, SnapshotNode]:
         """Return the nodes below a folder, by path relative to it, sorted."""
@@ -155,8 +154,7 @@ class Repository:
     ) -> None:
         self._own: _Where = (url, snapshot.rev)
         self._top = path or ""
-        self._elsewhere = elsewhere
-        self._leads = leads
+        self._elsewhere, self._leads = elsewhere, leads
         self._opened = {self._own: Folders(snapshot, url)}
         self._indexes: dict[frozenset[str] | None, Index] = {}
 

@@ -49,8 +49,7 @@ class Site:
         self._target = RequestTarget.parse(url)
         self.url = self._target.url
         self._named_by = Requester("site", self.url)
-        self._downloads = downloads
-        self._check_allowed = check_allowed
+        self._downloads, self._check_allowed = downloads, check_allowed
 
     @errors_masked()
     def index(self, words: Collection[str] | None = None) -> Index:
