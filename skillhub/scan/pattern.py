@@ -9,6 +9,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import product
 from sys import maxsize
 from typing import Final, Literal, get_args
 
@@ -30,6 +31,7 @@ ELSEWHERE: Final = words("su runuser chroot nsenter unshare flatpak-spawn machin
 MAILBOX: Final = r"[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{2,100}"  # the address of a mailbox
 
 GAP_MAX = 1500
+_FIRST_MAX: Final = 512  # longer than the first of two patterns matches
 _BEFORE_MAX = 200
 
 
@@ -97,14 +99,20 @@ class LinePattern:
             for match in self.first.finditer(lowered, start, stop):
                 yield match.start(), match.start(), (match.end(), match.end()), match.end()
             return
-        if self.first.search(lowered, start, stop) is None or self.then.search(lowered, start, stop) is None:
+        if self.then.search(lowered, start, stop) is None or not (one := self.first.search(lowered, start, stop)):
             return
-        firsts = [match.span() for match in self.first.finditer(lowered, start, stop)]
-        ends = [end for _, end in firsts]
-        for match in self.then.finditer(lowered, ends[0], stop) if ends else ():
-            first_start, first_end = firsts[bisect_right(ends, match.start()) - 1]
-            if match.start() - first_end <= GAP_MAX and b"\n" not in lowered[first_end : match.start()]:
-                yield first_end, first_start, (first_end, match.start()), match.end()
+        firsts, ends, searched = list[tuple[int, int]](), list[int](), one.start()
+        for match in self.then.finditer(lowered, one.end(), stop):
+            at = match.start()
+            if at >= searched:  # ``first`` is searched only in the lines with ``then``, from where a match may begin
+                line = lowered.rfind(b"\n", searched, at)
+                begin, searched = max(line - _FIRST_MAX, at - GAP_MAX - _FIRST_MAX, searched), lowered.find(b"\n", at)
+                searched = min(searched + 1, stop) if searched >= 0 else stop
+                firsts += [each.span() for each in self.first.finditer(lowered, begin, searched)]
+                ends += [end for _, end in firsts[len(ends) :]]
+            before = bisect_right(ends, at) - 1
+            if before >= 0 and at - ends[before] <= GAP_MAX and b"\n" not in lowered[ends[before] : at]:
+                yield ends[before], firsts[before][0], (ends[before], at), match.end()
 
 
 def _context(lowered: bytes, begin: int, middle: tuple[int, int], end: int) -> MatchContext:
@@ -155,11 +163,11 @@ def line_patterns(
     of one, ``*word*`` a part of one.
     """
     for row in rows:
-        (words,), (then,) = expanded(row["words"], PARTS), expanded(row.get("then", ""), PARTS)
+        (words,) = expanded(row["words"], PARTS)
         groups = tuple(frozenset(group.encode().split()) for group in words.replace("|", " ").split("/"))
         register(frozenset[bytes]().union(*groups))
         judge = judges[row["judge"]] if judges and "judge" in row else None
-        for first in expanded(row["first"], PARTS):
+        for first, then in product(expanded(row["first"], PARTS), expanded(row.get("then", ""), PARTS)):
             yield LinePattern(
                 groups, LazyPattern(first.encode()), LazyPattern(then.encode()) if then else None, judge
             )

@@ -335,10 +335,13 @@ class Sign:
         for literals in self.literals:
             if literals.parts.isdisjoint(file_literals):
                 return None
-        candidates = [literals.candidates(file_literals) for literals in self.literals]
+        candidates = [map(bytes.decode, literals.candidates(file_literals)) for literals in self.literals]
         folded, unmarked = file.folded, file.unmarked
+        # A word of ASCII without signs is a literal of its own, so the text has it.
         groups = [
-            tuple([word for literal in group if (word := literal.decode()) in folded or word in unmarked])
+            tuple(
+                [word for word in group if (word.isascii() and word.isalnum()) or word in folded or word in unmarked]
+            )
             for group in candidates
         ]
         return Sign(tuple(groups), self.patterns, self.literals) if all(groups) else None

@@ -229,6 +229,39 @@ def test_surroundings_of_joints_have_the_new_words(text, path):
         assert Letters(each.text).literals <= Letters(blanked.text).literals | Letters(each.new_words).literals
 
 
+def test_a_line_with_the_second_pattern_is_searched_from_where_the_first_one_may_begin():
+    for _, spot in LINE_PATTERNS:
+        assert not spot.then or parser.parse(spot.first.source).getwidth()[1] < pattern._FIRST_MAX, spot.first.source
+
+
+PAIRS = [spot for _, spot in LINE_PATTERNS if spot.then]
+
+
+@settings(max_examples=200)
+@given(st.lists(st.sampled_from(range(len(PAIRS))), min_size=1, max_size=2), st.sampled_from(range(9999)))
+def test_attack_no_text_between_or_around_hides_the_first_of_two_patterns(numbers, seed):
+    rng = Random(seed)
+    pieces = [b" ", b"\n", b"\n", b" x y ", b"\n\n", b"z" * 200, b" y" * 400 + b"\n", b" " * 1490]
+    for number in numbers:
+        pieces += [case for case in _cases(PAIRS[number]) if rng.random() < 0.5]
+        pieces += [part for case in _cases(PAIRS[number]) for part in case.split() if rng.random() < 0.2]
+    text = b"".join(rng.choices(pieces, k=rng.randrange(2, 12))).lower()
+    for spot in (PAIRS[number] for number in numbers):
+        expected = set()
+        ends = [match.end() for match in spot.first.finditer(text)]
+        for match in spot.then.finditer(text, ends[0]) if ends else ():
+            end = max([end for end in ends if end <= match.start()], default=-1)
+            if end >= match.start() - pattern.GAP_MAX and end >= 0 and b"\n" not in text[end : match.start()]:
+                expected.add(end)
+        assert {offset for offset, *_ in spot._spans(text, 0, len(text))} == expected
+
+
+@pytest.mark.parametrize("command", ["pip%binstall git+https://a.invalid/x", "pip install%bgit+https://a.invalid/x"])
+def test_attack_a_line_end_within_a_command_hides_it_from_no_pair_of_patterns(command):
+    for end in (b" ", b"\n", b"\t"):
+        assert "SH117" in {each.rule for each in scan(Tree({"SKILL.md": File(b"x\n" + command.encode() % end)}))}
+
+
 def test_search_around_a_joint_is_wider_than_any_match():
     for _, spot in LINE_PATTERNS:
         widths = [parser.parse(each.source).getwidth()[1] for each in (spot.first, spot.then) if each]
