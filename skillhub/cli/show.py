@@ -415,9 +415,8 @@ def load(
     for note in loaded.notes:
         common.terminal.say(note, "dim")
     if common.json:
-        common.terminal.answer("load", envelope.to_json(loaded, agent))
-    else:
-        common.terminal.lines(f"{envelope.inject(loaded, agent)}\n")
+        return common.answer("load", envelope.to_json(loaded, agent))
+    common.terminal.lines(f"{envelope.inject(loaded, agent)}\n")
     return 0
 
 

@@ -62,8 +62,7 @@ class SkillProfiles:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        path = os.path.join(project.home.state, "profiles.json")
-        what = "the profiles of a user"
+        path, what = os.path.join(project.home.state, "profiles.json"), "the profiles of a user"
         self._file = StateFile(path, what, _HINT, SkillProfilesFile, lambda found: found.profiles if found else ())
 
     def all(self) -> Mapping[str, Sequence[str]]:

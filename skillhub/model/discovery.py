@@ -216,6 +216,9 @@ class ReleasesDocument(_OfRegistry):
     releases: Items[PublisherRelease]
 
 
+ADMITTED = ("publisher", "keys", "certificates", "revoked")  # as an ``Admission`` has them, too
+
+
 class PublisherDocument(_OfRegistry):
     """``publishers/<publisher>.json``: the keys, certificates and names that a publisher is admitted with."""
 
@@ -339,13 +342,8 @@ def parse_publisher(data: bytes, where: str) -> Admission:
     """
     document = PublisherDocument.parse(data, where)
     refuse_twice(document.names, where)
-    return Admission(
-        publisher=document.publisher,
-        keys=document.keys,
-        certificates=document.certificates,
-        revoked=document.revoked,
-        names=frozenset(document.names),
-    )
+    facts = {fact: getattr(document, fact) for fact in ADMITTED}
+    return Admission(**facts, names=frozenset(document.names))
 
 
 def admitted(publisher: str, data: bytes, where: str) -> Admission:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from operator import not_
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
@@ -442,14 +442,8 @@ class Records:
 
     def dump(self, project: str) -> bytes:
         """Return the bytes of the record file; it contains the path ``project`` for a person who reads it."""
-        file = RecordsFile.model_construct(
-            version=VERSION,
-            agents=self.agents,
-            project=project,
-            skills=dict(self.skills),
-            pending=dict(self.pending),
-            created_paths=self.created_paths,
-        )
+        facts = {each.name: getattr(self, each.name) for each in fields(self)}
+        file = RecordsFile.model_construct(version=VERSION, project=project, **facts)
         text = json.dumps(file.model_dump(by_alias=True), sort_keys=True, ensure_ascii=False) + "\n"
         # A path may hold bytes that are not UTF-8; each becomes a question mark, so that the file can be read.
         return text.encode("utf-8", "replace")

@@ -359,12 +359,7 @@ def view(
     signers = tuple(map(Signer.parse, entry.signed_by))
     return Skill(
         name=name,
-        source=entry.source,
-        version=entry.version,
-        digest=entry.digest,
-        tree=entry.tree,
-        size=entry.size,
-        url=entry.url,
+        **{fact: getattr(entry, fact) for fact in ("source", "version", "digest", "tree", "size", "url")},
         path=store.path(entry.tree),
         links=tuple(absolute(project.base, link) for link in record.links) if record and enabled else (),
         scope=project.scope,

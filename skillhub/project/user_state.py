@@ -339,8 +339,7 @@ class SecretIndex:
     """
 
     def __init__(self, state: str) -> None:
-        path = os.path.join(state, "secrets.json")
-        what = "the list of values that a user has stored"
+        path, what = os.path.join(state, "secrets.json"), "the list of values that a user has stored"
         self._file = StateFile(path, what, _SECRETS_HINT, SecretsFile, lambda found: found.secrets if found else ())
 
     def all(self) -> tuple[Secret, ...]:

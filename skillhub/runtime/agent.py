@@ -262,6 +262,11 @@ def _recognized(
     return recognized, problems, listed
 
 
+_OF_FOLDER: Final = (  # the facts of a locked skill that its folder states, and not the lock
+    *("path", "scope", "root", "namespace", "user_invocable", "argument_hint", "interface", "permissions", "rules"),
+)
+
+
 def _as_locked(skill: Skill, locked: Skill, locks: Locks, namespace: str | None) -> tuple[str, Skill]:
     """Return the name in the skill's own files, and the locked skill at the place where it was found.
 
@@ -275,22 +280,10 @@ def _as_locked(skill: Skill, locked: Skill, locks: Locks, namespace: str | None)
     if reason is None and locked.tree is not None:
         reason, skill = _as_agreed(skill, locked.tree, locks, namespace)
     servers = {(need.kind, need.name): need.server for need in skill.requires}
-    placed = replace(
-        locked,
-        path=skill.path,
-        stored=locked.path,
-        scope=skill.scope,
-        root=skill.root,
-        namespace=skill.namespace,
-        invocation="user" if "user" in (skill.invocation, locked.invocation) else "model",
-        user_invocable=skill.user_invocable,
-        argument_hint=skill.argument_hint,
-        requires=tuple(replace(need, server=servers.get((need.kind, need.name))) for need in locked.requires),
-        interface=skill.interface,
-        permissions=skill.permissions,
-        locks=locks,
-        rules=skill.rules,
-    )
+    requires = tuple(replace(need, server=servers.get((need.kind, need.name))) for need in locked.requires)
+    found = {fact: getattr(skill, fact) for fact in _OF_FOLDER}
+    found["invocation"] = "user" if "user" in (skill.invocation, locked.invocation) else "model"
+    placed = replace(locked, **found, stored=locked.path, requires=requires, locks=locks)
     if reason is not None:
         # No one agreed to the present contents of its files.
         placed = replace(holding(placed, reason), namespace=None, argument_hint="", interface={}, permissions=())

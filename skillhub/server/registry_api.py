@@ -154,7 +154,7 @@ class RegistryApi:
         """
         path, _, query_string = target.partition("?")
         for pattern, make in _ROUTES:
-            if match := pattern.fullmatch(path):
+            if match := re.fullmatch(pattern, path):
                 try:
                     query = dict(parse_qsl(query_string, max_num_fields=16, errors="strict"))
                 except ValueError as error:
@@ -248,10 +248,6 @@ def _packument(state: _State, query: Query, base: str) -> object:
 
 
 # ClawHub.
-
-
-def _clawhub(state: _State, query: Query, base: str) -> object:
-    return {"apiBase": base}
 
 
 def _clawhub_search(state: _State, query: Query, base: str) -> object:
@@ -428,22 +424,19 @@ class RegistryHandler(SiteHandler):
 
 
 _Make = Callable[[_State, Query, str], object]
-_ROUTES: Final[tuple[tuple[re.Pattern[str], _Make], ...]] = tuple(
-    (re.compile(pattern), make)
-    for pattern, make in (
-        (f"/{SEARCH}", _find),
-        ("|".join(f"/{re.escape(path)}" for path in MARKETPLACES), _marketplace),
-        (rf"/{NPM}/(?P<name>[a-z0-9-]*[a-z0-9])", _packument),
-        (r"/\.well-known/clawhub\.json", _clawhub),
-        ("/api/v1/search", _clawhub_search),
-        ("/api/v1/skills", _clawhub_list),
-        ("/api/v1/skills/(?P<name>[^/]+)", _clawhub_skill),
-        ("/api/v1/skills/(?P<name>[^/]+)/versions/(?P<version>[^/]+)", _clawhub_version),
-        ("/api/v1/resolve", _clawhub_resolve),
-        ("/api/v1/download", _clawhub_download),
-        (f"{_TOOLHIVE}/?", _toolhive_list),
-        (f"{_TOOLHIVE}/(?P<namespace>[^/]+)/(?P<name>[^/]+)", _toolhive_skill),
-        (f"{_TOOLHIVE}/(?P<namespace>[^/]+)/(?P<name>[^/]+)/versions", _toolhive_versions),
-        (f"{_TOOLHIVE}/(?P<namespace>[^/]+)/(?P<name>[^/]+)/versions/(?P<version>[^/]+)", _toolhive_skill),
-    )
+_ROUTES: Final[tuple[tuple[str, _Make], ...]] = (
+    (f"/{SEARCH}", _find),
+    ("|".join(f"/{re.escape(path)}" for path in MARKETPLACES), _marketplace),
+    (rf"/{NPM}/(?P<name>[a-z0-9-]*[a-z0-9])", _packument),
+    (r"/\.well-known/clawhub\.json", lambda state, query, base: {"apiBase": base}),
+    ("/api/v1/search", _clawhub_search),
+    ("/api/v1/skills", _clawhub_list),
+    ("/api/v1/skills/(?P<name>[^/]+)", _clawhub_skill),
+    ("/api/v1/skills/(?P<name>[^/]+)/versions/(?P<version>[^/]+)", _clawhub_version),
+    ("/api/v1/resolve", _clawhub_resolve),
+    ("/api/v1/download", _clawhub_download),
+    (f"{_TOOLHIVE}/?", _toolhive_list),
+    (f"{_TOOLHIVE}/(?P<namespace>[^/]+)/(?P<name>[^/]+)", _toolhive_skill),
+    (f"{_TOOLHIVE}/(?P<namespace>[^/]+)/(?P<name>[^/]+)/versions", _toolhive_versions),
+    (f"{_TOOLHIVE}/(?P<namespace>[^/]+)/(?P<name>[^/]+)/versions/(?P<version>[^/]+)", _toolhive_skill),
 )

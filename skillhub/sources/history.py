@@ -70,8 +70,7 @@ class FirstSeen:
     """
 
     def __init__(self, home: Home, *, remember: bool = True) -> None:
-        path = os.path.join(home.state, "first-seen.json")
-        what = "the times at which releases were first seen"
+        path, what = os.path.join(home.state, "first-seen.json"), "the times at which releases were first seen"
         self._file = StateFile(path, what, _HINT, FirstSeenFile, lambda found: found.places if found else {})
         self._remember = remember
         self._known: Mapping[str, _Place] | None = None

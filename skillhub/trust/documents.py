@@ -214,13 +214,8 @@ def _pin(document: bytes) -> Pinned:
 
 
 def _publisher(admission: Admission) -> bytes:
-    return discovery.PublisherDocument.model_construct(
-        publisher=admission.publisher,
-        keys=admission.keys,
-        certificates=admission.certificates,
-        revoked=admission.revoked,
-        names=tuple(sorted(admission.names)),
-    ).dump()
+    facts = {fact: getattr(admission, fact) for fact in discovery.ADMITTED}
+    return discovery.PublisherDocument.model_construct(**facts, names=tuple(sorted(admission.names))).dump()
 
 
 # The listing of a large registry, in parts. The same skills give the same parts, in any order of releases.
