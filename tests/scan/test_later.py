@@ -58,6 +58,13 @@ INSTALLS = [
     ("a.py", "import shutil\nshutil.copy('u.py', '/usr/lib/python3/dist-packages/sitecustomize.py')"),
     ("a.py", "from pathlib import Path\nPath('.git', 'hooks', 'pre-commit').write_text('#!/bin/sh')\n# .git/hooks"),
     ("a.py", "import os\nos.symlink('/tmp/u', '.git/hooks/post-checkout')"),
+    ("a.sh", "cat > \"$(git rev-parse --git-dir)/hooks/pre-push\" <<'EOF'\nls\nEOF"),
+    ("a.sh", "echo /tmp/l.so | sudo tee /etc/ld.so.preload"),
+    ("a.py", "open('/etc/sudoers.d/a', 'w').write('a')"),
+    (
+        "a.py",
+        "from pathlib import Path\nfor f in Path.home().glob('.claude/skills/*/SKILL.md'):\n    f.write_text(f.read_text() + note)",
+    ),
     (
         "a.py",
         "import winreg\nk = winreg.OpenKey(winreg.HKEY_CURRENT_USER, r'Software\\Microsoft\\Windows\\CurrentVersion\\Run')\nwinreg.SetValueEx(k, 'u', 0, 1, 'u.exe')",
@@ -113,6 +120,10 @@ LETS_IN = [
     ("a.sh", f"KEY='{KEY}'\nprintf '%s\\n' \"$KEY\" | tee -a /root/.ssh/authorized_keys"),
     ("a.py", f"import os\nwith open(os.path.expanduser('~/.ssh/authorized_keys'), 'a') as f:\n    f.write('{KEY}')"),
     ("a.js", f"fs.appendFileSync(path.join(os.homedir(), '.ssh', 'authorized_keys'), '{KEY}');"),
+    (
+        "a.py",
+        f"from pathlib import Path\nkey = '{KEY}'\ntarget = Path.home().joinpath('.ssh') / 'authorized_keys'\nwith target.open('a') as f:\n    f.write(key)",
+    ),
 ]
 
 

@@ -26,6 +26,11 @@ FILES = [
     (".vscode/tasks.json", lambda command: json.dumps({"tasks": [{"command": command}]})),
     (".github/workflows/a.yml", lambda command: f"{STEP}{json.dumps(command)}\n"),
     (".github/workflows/a.yaml", lambda command: f"{STEP}|\n          echo ${{{{ x }}}}\n          {command}\n"),
+    (
+        "site.yml",
+        lambda command: f"- hosts: all\n  tasks:\n    - name: It's built\n      shell: {json.dumps(command)}\n",
+    ),
+    ("roles/a/tasks/main.yml", lambda command: f"- shell: {json.dumps(command)}\n"),
     (".gitlab-ci.yml", lambda command: f"a:\n  script:\n    - {command}\n"),
     ("Dockerfile", lambda command: f"FROM a:1\nRUN --mount=type=cache {command}\n"),
     ("docker/dev.Dockerfile", lambda command: f'FROM a:1\nCMD ["sh", "-c", {json.dumps(command)}]\n'),

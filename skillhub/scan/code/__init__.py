@@ -34,6 +34,7 @@ from skillhub.scan.pattern import (
     AddressKind,
     Language,
     first_language,
+    is_installer,
     kind_of,
     language_of,
 )
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from skillhub.scan.code.flow import Flow, Place
 
 # Increase it with every change of the findings; it is part of the key of cached scans.
-RULES_VERSION: Final = 51
+RULES_VERSION: Final = 52
 # Literals of programs, in lower case and without blanks; ``^`` stands for a blank between two words.
 # "takes": they read the user's data. "hides": they hide their purpose, or run data as code. "sends": they send data.
 # "runs": commands that run what another command prints; of interest only in a file that also sends or fetches.
@@ -150,7 +151,8 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     def search_text(text: str, place: Place) -> None:
         sightings.update((Sighting(rule, *place), None) for rule in searched(text))
 
-    reader = Reader(Flow(search_text, _is_anybodys), {_stem(source.path): source.path for source in files})
+    flow = Flow(search_text, _is_anybodys, is_installer)
+    reader = Reader(flow, {_stem(source.path): source.path for source in files})
     names = {_stem(source.path) for source in relevant}
     scripts = (source for source in files if source.language in SCRIPTING)
     related = [source for source in scripts if not names.isdisjoint(_WORD.findall(source.text))]

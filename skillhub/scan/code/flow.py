@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import Final
 
-from skillhub.formats.text import packaged
+from skillhub.formats.text import packaged, words
 from skillhub.model.finding import Sighting, rules
 from skillhub.scan.views import IS_DATA
 
@@ -55,10 +55,13 @@ _RULES_BY_SINK: Final = {
     "import-from": (("SH105", {"odd"}), ("SH105", {"downloaded"}), ("SH104", {"decoded"})),
     "load-from": (("SH105", {"downloaded"}), ("SH105", {"host other"}), ("SH105", {"host collect"})),
     "start": (("SH113", {"fetched odd"}), ("SH114", {"fetched"})),
-    "eval": (("SH605", {"from data"}),),
+    "eval": (("SH605", {"from data"}), ("SH105", {"answered"}), ("SH105", {"record"})),
+    "line": (("SH105", {"record"}),),
     "exec": (("SH605", {"part of data"}),),  # honest programs evaluate expressions of their data
     "write": (("SH406", {"later"}), ("SH406", {"packages", "path file"})),
     "copy": (("SH414", {"coin"}),),
+    "remove": (("SH405", {"walked"}),),  # of a program that encrypts
+    "package": (("SH117", {"odd"}),),
     "load": (("SH120", {"model"}),),
     "publish": tuple(("SH603", {f"of {kind}"}) for kind in _UNPUBLISHED),
 }
@@ -81,6 +84,7 @@ _BLOB = re.compile(
     r"|(?!(?:[0-9a-fA-F]{8}){4,16}$)(?:[0-9a-fA-F]{2}){16,}"  # digests apart
 )
 _SHELL = re.compile(r"(?:^|/)(?:ba|z|da|k)?sh$|^(?:cmd(?:\.exe)?|powershell(?:\.exe)?|pwsh)$")
+_HOME = re.compile(r"^(?:~(?:/(?!\.)[\w -]{1,40})?|/(?:home|users)(?:/[\w.-]{1,40}){0,2})/?$")
 _SENDS_IN_TEXT = re.compile(r"(?:^|[\s;&|(/])(?:curl|wget|ncat?|scp|sftp|rsync)(?:\s|$)")
 _LOOKS_UP = re.compile(r"(?:^|[;&|`(])\s?(?:nslookup|dig|host|ping)(?:\s|$)")
 _FILE = re.compile(
@@ -88,11 +92,24 @@ _FILE = re.compile(
     r"|(?:\w{0,20}=)?@?(?:/var)?/(?:tmp|dev/shm)/(?:[\w.-]{1,80}/){0,9}?([\w.-]{1,80})/?"
 )
 _PATHS: Final = (*_patterns("credentials"), *_patterns("settings"))
+# Kinds of functions that are sinks of their arguments, and the kinds of what others return.
+_SINKS: Final = frozenset(words("send lookup eval command load hand-out pipe feed copy remove"))
+_RESULTS: Final = {
+    **{kind: kind for kind in words("socket packages model encrypted home record")},
+    "send": "fetched",
+    "encode": "encoded",
+    "decode": "decoded",
+}
+# Kinds that a part of a value does not have.
+_WHOLE: Final = frozenset(
+    ("environment", "of agent", "of dotenv", "fetched", "answered", "downloaded", "socket", "from data")
+)
 # Kinds of which only these sinks ask.
 _ONLY_AT: Final = {
     "data file": ("program", "eval", "input"),
     **dict.fromkeys(_KINDS["later"], ("write",)),
     "coin": ("copy",),
+    "home": ("remove",),
 }
 # Kinds of paths that are not followed through files that contain these paths.
 _NAMED: Final = (*_KINDS["later"], "data file")
@@ -107,6 +124,11 @@ _CALLS: Final = _patterns("calls")
 _TEXT_MAX: Final = 1 << 13
 _LONG_WORD = re.compile(r"(?<![\w+/=-])[\w+/=-]{500,}")
 _END: Final = 200  # characters at either end of a long word that are searched
+
+# Commands that print what an address answers.
+_PRINTS_ANSWER: Final = re.compile(
+    r"(?:/usr/bin/)?(?:curl\s(?!(?:.*\s)?(?:-\w{0,6}[oOI]|--output|--remote-name|--head))|wget\s(?:.*\s)?-\w{0,6}O\s?-)"
+)
 
 
 @lru_cache(1 << 12)
@@ -128,6 +150,7 @@ def _find_kinds(folded: str) -> tuple[str, ...]:
     )
     patterns = (
         ("data file", IS_DATA),
+        ("home", _HOME),
         ("public key", _PUBLIC_KEY),
         ("shell", _SHELL),
         ("sends", _SENDS_IN_TEXT),
@@ -156,13 +179,23 @@ def _hosts_of(folded: str) -> list[str]:
 class Flow:
     """The graph of values of all programs of a skill, with the kinds of the values.
 
+    Args:
+        search_text: As the attribute.
+        is_anybodys: Whether a text in lower case has an address at which anybody can publish.
+        is_installer: Whether an address in lower case is the installer of a well-known project.
+
     Attributes:
         search_text: Searches a text that a program composes or decodes, as if it stood in the file; may be replaced.
         direct_findings: The findings (rule and place) that need no data flow.
     """
 
-    def __init__(self, search_text: Callable[[str, Place], None], is_anybodys: Callable[[str], bool]) -> None:
-        self.search_text, self._is_anybodys = search_text, is_anybodys
+    def __init__(
+        self,
+        search_text: Callable[[str, Place], None],
+        is_anybodys: Callable[[str], bool],
+        is_installer: Callable[[str], bool],
+    ) -> None:
+        self.search_text, self._is_anybodys, self._is_installer = search_text, is_anybodys, is_installer
         self.direct_findings: set[tuple[str, Place]] = set()
         self._edges: defaultdict[Node, list[tuple[Node, bool]]] = defaultdict(list)
         self._marks: defaultdict[str, dict[Node, Place]] = defaultdict(dict)
@@ -214,10 +247,19 @@ class Flow:
             if pattern.match(command):
                 self.mark(kind, node, place)
 
+    def output(self, command: str, node: Node, place: Place) -> None:
+        """Add the output of a command that a program in another language than the shell runs, as ``printed``."""
+        self.printed(command, node, place)
+        urls = [word.strip("\"'") for word in command.lower().split() if "://" in word]
+        if _PRINTS_ANSWER.match(command) and not (urls and all(map(self._is_installer, urls))):
+            self.mark("answered", node, place)
+
     def variable(self, name: str, node: Node, place: Place) -> None:
         """Add an environment variable that flows into ``node``; an empty name stands for the whole environment."""
         if not name:
             self.mark("environment", node, place)
+        elif name in ("HOME", "USERPROFILE"):
+            self.mark("home", node, place)
         for kind, pattern in _VARIABLES:
             if pattern.search(name.lower()):
                 self.mark(f"variable {kind}", node, place)
@@ -246,20 +288,19 @@ class Flow:
         if "send" in kinds:
             self._fetches.append((arguments, returned))
         for kind in kinds:
-            if kind in ("send", "lookup", "eval", "command", "load", "hand-out", "pipe", "feed", "copy"):
+            if kind in _SINKS:
                 self.sink(kind, arguments, place)
             if kind in ("read", "command"):
                 self.reads(returned)
+            if kind in ("decode", "walk"):
+                self._changes[kind].append(returned)
             if kind == "upload":  # by its path
                 content = self.new()
                 self.join(arguments, content)
                 self.reads(content)
                 self.sink("send", content, place)
-            if kind == "decode":
-                self._changes[kind].append(returned)
-                self.mark("decoded", returned, place)
-            if kind in ("send", "socket", "encode", "packages", "model") or kind.startswith("of "):
-                self.mark({"send": "fetched", "encode": "encoded"}.get(kind, kind), returned, place)
+            if kind in _RESULTS or kind.startswith("of "):
+                self.mark(_RESULTS.get(kind, kind), returned, place)
 
     def sink(self, kind: str, node: Node, place: Place) -> None:
         """Add a sink: the value of ``node`` is sent or run there."""
@@ -302,6 +343,8 @@ class Flow:
             if arguments in metadata:
                 self.mark("of metadata", returned, metadata[arguments])
         self._mark_changed("blob", "unpacked", "decode")
+        if marks["encrypted"]:
+            self._mark_changed("home", "walked", "walk")
         # Who loads a file runs the file, not what it prints.
         marks["downloaded"].update(marks["fetched"])
         marks["answer"].update({**marks["fetched"], **marks["socket"]})
@@ -314,8 +357,9 @@ class Flow:
         if admitted := reached.get("public key", {}).get(("file", "authorized_keys")):
             self.direct_findings.add(("SH402", admitted))
         seen = set(self.direct_findings)
-        # Only who reads the clipboard replaces an address in it.
-        sinks = self._sinks if marks["of clipboard"] else [sink for sink in self._sinks if sink[0] != "copy"]
+        # Only who reads the clipboard replaces an address in it, and who encrypts takes files away for ransom.
+        idle = {sink for sink, kind in (("copy", "of clipboard"), ("remove", "encrypted")) if not marks[kind]}
+        sinks = [sink for sink in self._sinks if sink[0] not in idle]
         for sink, node, place in sinks:
             kinds = {kind: places[node] for kind, places in reached.items() if node in places}
             origin = kinds.get("answer")
@@ -349,7 +393,7 @@ class Flow:
         return {name: {node for node in nodes if node[0] == name} for name in named}
 
     def _reachable(self, kind: str) -> dict[Node, Place]:
-        whole = kind in ("environment", "of agent", "of dotenv", "fetched", "downloaded", "socket", "from data")
+        whole = kind in _WHOLE
         # The content of a file is not a path.
         stops = set(self._changes["read"]) if kind.startswith("at ") or kind in _NAMED else set[Node]()
         if kind == "downloaded" or kind in _NAMED:

@@ -128,7 +128,8 @@ class Names:
     def _linked(self, node: ast.AST, owner: str, depth: int) -> str:
         if isinstance(node, ast.Attribute | ast.Subscript):
             key = (node.attr, False) if isinstance(node, ast.Attribute) else self.fold(node.slice)
-            if key and key[0] == "constructor" and isinstance(node.value, ast.Lambda | ast.Attribute | ast.Subscript):
+            is_function = isinstance(node.value, ast.Lambda | ast.Attribute | ast.Subscript)
+            if key and key[0] == "constructor" and (is_function or owner.endswith("getPrototypeOf()")):
                 return "Function"  # JavaScript: the constructor of a function, or of a method, is ``Function``
             if key and key[0] == "__dict__":
                 return owner
@@ -328,6 +329,30 @@ def written_argument(last: str, node: ast.Call, names: Names) -> int | None:
         mode = names.fold(given[0]) if given else None
         return (OWNER if is_method else 0) if mode and set("wax+") & set(mode[0]) else None
     return _WRITTEN.get(last.lower())
+
+
+def command_of(node: ast.Call, names: Names) -> tuple[list[tuple[str, bool] | None], str]:
+    """Return the constant words of the command that a call runs, with None for the others, and the command as text.
+
+    The text has ``?`` for each other word; of a text that is composed it has the constant beginning.
+    """
+    first = node.args[0]
+    parts = [*first.elts] if isinstance(first, ast.List | ast.Tuple) else [first]
+    if len(node.args) > 1 and isinstance(node.args[1], ast.List):
+        parts += node.args[1].elts
+    words = [names.fold(part) for part in parts]
+    begin = first.values[0] if isinstance(first, ast.JoinedStr) and first.values else chain(first)[0]
+    known = [words[0] or names.fold(begin), *words[1:]] if words else []
+    return words, " ".join(word[0] if word else "?" for word in known)
+
+
+def opened_to_write(node: ast.Call, names: Names) -> ast.expr | None:
+    """Return the path of the file that a call opens to write it; None of any other call."""
+    last = node.func.attr if isinstance(node.func, ast.Attribute) else names.dotted(node.func).rpartition(".")[2]
+    number = written_argument(last, node, names) if last == "open" else None
+    if number == OWNER and isinstance(node.func, ast.Attribute):
+        return node.func.value
+    return None if number is None else next(iter(node.args), None)
 
 
 def sinks_of(last: str, name: str, node: ast.Call) -> Iterator[str]:

@@ -20,6 +20,8 @@ from skillhub.scan.code.names import (
     OWNER,
     Names,
     chain,
+    command_of,
+    opened_to_write,
     saved_to,
     sinks_of,
     text_of,
@@ -42,6 +44,7 @@ _BINDING: Final = frozenset[type[ast.AST]](
         ast.Nonlocal,
         ast.Assign,
         ast.AnnAssign,
+        ast.For,
         ast.Import,
         ast.ImportFrom,
     )
@@ -51,8 +54,9 @@ _WHOLE = frozenset(
     words(
         "text content body data stdout read buffer value values items entries copy keys encode decode "
         "strip join format stringify tostring dumps dump b64encode urlsafe_b64encode recv fileno makefile "
-        "pipe stdin on once addeventlistener map filter foreach then json append push concat update write extend "
-        "blob arraybuffer iter_content iter_lines iter_bytes iter_raw"
+        "load pipe stdin on once addeventlistener map filter foreach then json append push concat update write "
+        "extend blob arraybuffer iter_content iter_lines iter_bytes iter_raw slice substring substr trim replace "
+        "replaceall"
     )
 )
 _MUTATORS = frozenset(
@@ -61,12 +65,16 @@ _MUTATORS = frozenset(
         "set_content set_payload attach add_attachment"
     )
 )
-_LINES = frozenset(words("os.system os.popen subprocess.getoutput child_process.exec child_process.execSync"))
+_LINES: Final = (
+    *words("os.system os.popen subprocess.getoutput asyncio.create_subprocess_shell child_process.exec"),
+    "child_process.execSync",
+)
+_REMOVERS: Final = ("rmtree", "rmsync", "rm", "rmdirsync")
 _COMMANDS: Final = re.compile(
     r"subprocess\.|os\.(?:exec|spawn|posix_spawn)|child_process\.|asyncio\.create_sub|execa|Deno\.|Bun\."
 )
 _SENDERS: Final = re.compile(r"(?:^|/)(?:curl|wget|scp|sftp|rsync|rclone|nc|ncat|netcat|gsutil|lftp|tftp|croc)$")
-_INTERPRETERS: Final = re.compile(r"(?:^|/)(?:python|pypy|node|ruby|perl|php|deno|bun)[\d.]{0,5}$")
+_INTERPRETERS: Final = re.compile(r"(?:^|/)(?:python|pypy|node|ruby|perl|php|deno|bun|(?:ba|z|da|k)?sh)[\d.]{0,5}$")
 # What code of a constant text needs in order to run programs.
 _REACHES_PROGRAMS: Final = re.compile(r"\b(?:process|require|child_process|mainModule)\b")
 _LOGIN_OPTION: Final = re.compile(r"-[ieEJ]|--(?:key|cert|cacert|identity|netrc-file|config|ssh-key|rsh)")
@@ -75,7 +83,6 @@ _DANGEROUS: Final = re.compile(
     r"(?:.*\.)?(?:eval|exec|execsync|spawn|spawnsync|system|popen|function|child_process|subprocess|fetch|socket"
     r"|marshal|pickle|ctypes|urlopen|__import__|readfilesync|check_output|base64|b64decode|os|requests|constructor|https?|net|fs|require|compile)"
 )
-
 
 # Functions within each other; deeper ones share the names of the last, so that the search for a name takes few steps.
 _SCOPES_MAX: Final = 100
@@ -167,6 +174,8 @@ class Program:
             case ast.Assign() | ast.AnnAssign() if node.value is not None:
                 for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                     self._names.add_name(target, node.value)
+            case ast.For() if self._names.dotted(node.iter).startswith("~"):  # what is in the home folder
+                self._names.add_name(node.target, node.iter)
             case ast.Import() | ast.ImportFrom():
                 self._names.add_import(node)
         return scope
@@ -273,11 +282,8 @@ class Program:
             flow.mark("decoded", into, place)
         elif last in ("join", "joinpath", "resolve", "Path") and len(node.args) > 1:
             self._add_path(node.args, into, node)
-        if (
-            last.lower() in ("rmtree", "rmsync", "rm", "rmdirsync")
-            and node.args
-            and self._names.dotted(node.args[0]) == "~"
-        ):
+        removed = self._names.dotted(node.args[0]) if last.lower() in _REMOVERS and node.args else ""
+        if removed in ("~", "~.iterdir()", "~.glob()"):
             flow.direct_findings.add(("SH405", place))
         self._check_function(name, node)
         if last in _LOADERS and node.args:
@@ -352,6 +358,8 @@ class Program:
         """Add the words of a command, and which of them it sends: files, but not the key of a login."""
         program = self._names.fold(call.args[0] if words is not call.args[0] else next(iter(words.elts), call))
         sent, is_kept, runs_text = self._flow.new(), False, False
+        if {"pip", "install"} <= {text[0] for text in map(self._names.fold, words.elts) if text}:
+            self._flow.sink("package", value, self._place(call))
         if program and _SENDERS.search(program[0]):
             self._flow.reads(sent)
             self._flow.sink("send", sent, self._place(call))
@@ -416,13 +424,7 @@ class Program:
                 self._to_file(argument, arguments)
         if first is None or not name.startswith(("os.system", "os.popen", "subprocess.", "child_process.", "pty.")):
             return
-        words = (
-            [self._names.fold(element) for element in first.elts]
-            if isinstance(first, ast.List | ast.Tuple)
-            else [self._names.fold(first)]
-        )
-        if len(node.args) > 1 and isinstance(node.args[1], ast.List):
-            words += [self._names.fold(element) for element in node.args[1].elts]
+        words, command = command_of(node, self._names)
         if words and not words[0] and isinstance(first, ast.List | ast.Tuple):
             self._flow.sink("start", ("written", self._names.file_name(first.elts[0])), self._place(node))
         if words and words[0]:
@@ -430,8 +432,8 @@ class Program:
             is_shell = len(started) > 1 and started[0] in ("sh", "bash", "python", "python3")
             path = started[is_shell] if started else ""
             self._flow.sink("start", ("written", path.rpartition("/")[2].lower()), self._place(node))
+        self._flow.output(command, arguments, self._place(node))
         if words and all(words):
-            self._flow.printed(" ".join(word[0] for word in words if word), arguments, self._place(node))
             self.embedded.append(
                 (
                     " ".join(word[0] if i == 0 else _quoted(word[0]) for i, word in enumerate(words) if word),
@@ -450,12 +452,11 @@ class Program:
             self._store(target, value, scope, node.value)
 
     def _store(self, target: ast.AST, value: Node, scope: _Scope, source: ast.AST | None = None) -> None:
-        if isinstance(target, ast.Name) and isinstance(source, ast.Call) and len(source.args) > 1:
-            mode = self._names.fold(source.args[1]) if self._names.dotted(source.func).endswith("open") else None
-            if mode and set(mode[0]) & set("wax"):
-                written = self._flow.new()
-                self._flow.join(self._node(target.id, scope), written)
-                self._to_file(source.args[0], written)
+        path = opened_to_write(source, self._names) if isinstance(source, ast.Call) else None
+        if path is not None and isinstance(target, ast.Name):
+            written = self._flow.new()
+            self._flow.join(self._node(target.id, scope), written)
+            self._to_file(path, written)
         queue = [(target, value)]  # a loop, since patterns of JavaScript can be nested deeply
         while queue:
             target, value = queue.pop()

@@ -55,6 +55,7 @@ _SPLIT: Final = re.compile(r"[a-z0-9](?:\$?[\"']|\\){1,40}[a-z0-9][a-z0-9\"'\\]{
 _ESCAPE: Final = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|[uU]([0-9A-Fa-f]{4})|([0-7]{1,3}))")
 _REMOTE: Final = re.compile(r"(?i)(?:socket|fsockopen).{0,300}(?:exec|popen|system|/bin/)")
 _CODES: Final = re.compile(r"\\(?:[0-7]{3}|x[0-9A-Fa-f]{2})")
+_ALL_CODES: Final = re.compile(r"(?:1[0-7]{2}|x[2-7][0-9A-Fa-f]){2,}")  # of letters, without the signs before them
 _WRITERS: Final = frozenset(words("cp mv tar zip gpg openssl tee 7z ditto screencapture scrot gnome-screenshot grim"))
 _PRINTS: Final = frozenset(words("env printenv set export declare typeset"))
 # After these options follows a key that the command uses and does not send.
@@ -535,7 +536,7 @@ def _used(name: str, operands: list[Any], texts: list[str]) -> Iterator[Any]:
 def _decodes(name: str, texts: list[str], raw: str) -> bool:
     """Return whether a command decodes or re-encodes its input."""
     if name in ("printf", "echo"):
-        return len(_CODES.findall(raw)) > 5
+        return len(_CODES.findall(raw)) > 5 or any(map(_ALL_CODES.fullmatch, texts))
     if name in ("gunzip", "zcat", "rev", "uudecode"):
         return True
     if name == "gpg" and "--passphrase" not in texts:  # a person types the passphrase of a file of their own

@@ -35,7 +35,7 @@ _TEXTS_OF_POWERSHELL: Final = r"'[^'\n]*+'|\"(?>(?:[^\"`\n]++|`[^\n])*)\""
 _REST: Final = (
     r"|(?P<address>\bhttps?://[^\s'\"`|;)]++)|(?P<environment>\$\{?env:\w*+|\b[Ee]nv:(?![:\w])|[$%]ENV\b|\$_ENV\b|\bENV\b(?!\.fetch)|\bgetenv\b|\bENV\.fetch\b|\bos\.Environ\(\))"
     r"|(?P<name>(?:(?:[$@%]|::|->|\.)\s?)?[A-Za-z_]\w*+(?>(?:-[A-Za-z]\w*+)*)(?>(?:(?:\]?::|->|&?\.)\w++)*)[?!]?)"
-    r"|(?P<handle><\$\w++>|<[A-Z]{1,9}>)|(?P<end>[;\n]|<\?(?:php\b|=)?|\?>)|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<set>(?:<<|[.+])?=(?![=~>])|<<)"
+    r"|(?P<handle><\$\w++>|<[A-Z]{1,9}>)|(?P<end>[;\n]|<\?(?:php\b|=)?|\?>)|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<set>(?:<<|[.+])?=(?![=~>])|<<|<-)"
 )
 _TOKENS: Final = {
     language: re.compile(
@@ -66,14 +66,14 @@ _BLANKS: Final = re.compile(r"[ \t\r\n]*+")
 _DEFINED: Final = re.compile(r"\b(?:def|sub|function)[ \t]+(?:self\.)?([\w-]{1,80})", re.IGNORECASE)
 # Calls by their dotted names in lower case, each with the name of a function that the flow knows.
 _LAST: Final = r"(?:.*\.)?"
-_FILE_OR_ADDRESS: Final = re.compile(rf"{_LAST}(?:open|fopen|file_get_contents|readfile|copy|read|get)")
+_FILE_OR_ADDRESS: Final = re.compile(rf"{_LAST}(?:open|fopen|file_get_contents|readfile|copy|read|get|contentsof)")
 _CALLS: Final = tuple(
     (name, re.compile(_LAST + text))
     for name, text in (
         (
             "open",
-            r"(?:read_to_string|read_to_end|readall|binread|readlines|foreach|fread|fgets|slurp\w*|get-content|gc|readalltext|readallbytes|readalllines"
-            r"|copy-item|cp|opentext|uploadfile\w*|file\.(?:read|open)|glob|compress-archive)",
+            r"(?:read_to_string|read_to_end|readall|binread|readlines|foreach|fread|fgets|slurp\w*|get-content|gc|readalltext|readallbytes|readstring|readalllines"
+            r"|copy-item|cp|opentext|uploadfile\w*|curlfile|curl_file_create|file\.(?:read|open)|glob|compress-archive)",
         ),
         (
             "requests.post",
@@ -81,8 +81,8 @@ _CALLS: Final = tuple(
             r"|curl_setopt_array|getstore|lwp\.simple|mirror|invoke-restmethod|invoke-webrequest|irm|iwr"
             r"|start-bitstransfer|send-mailmessage|upload(?:string|data|file|values)\w*|download(?:string|data|file)\w*"
             r"|storbinary|put_object|putbinaryfile|upload!"
-            r"|openstream|openconnection|contentsof|http\.(?:get|newrequest\w*)|client\.do)"
-            r"|(?:net\.http|httparty|restclient|faraday|excon|typhoeus|reqwest|ureq|urlsession)\b.*",
+            r"|openstream|openconnection|http\.(?:get|newrequest\w*)|client\.do)"
+            r"|(?:net\.http|httparty|restclient|faraday|excon|typhoeus|reqwest|ureq|urlsession|httpclient|httr)\b.*",
         ),
         (
             "socket.create_connection",
@@ -229,13 +229,15 @@ class Statements:
         called = [name for token, name in zip(names, dotted, strict=True) if _is_called(token, name)]
         called += [constant.lower() for constant in constants]
         # Each once: a statement can repeat a name as often as it has room.
-        self._calls(tokens, [*dict.fromkeys(called)], [*dict.fromkeys(known)], value, line)
-        flow.join(value, ("returned", self._path, self._function) if self._function else 0)
-        for target in _targets(tokens):
-            flow.join(value, self._variable(target))
+        output = self._calls(tokens, [*dict.fromkeys(called)], [*dict.fromkeys(known)], value, line)
+        for result in (value, output):
+            flow.join(result, ("returned", self._path, self._function) if self._function else 0)
+            for target in _targets(tokens):
+                flow.join(result, self._variable(target))
 
-    def _calls(self, tokens: list[_Token], dotted: list[str], texts: list[str], value: Node, line: int) -> None:
-        flow, place = self._flow, (self._path, line)
+    def _calls(self, tokens: list[_Token], dotted: list[str], texts: list[str], value: Node, line: int) -> Node:
+        """Add the calls of a statement, and return the node of what its commands print."""
+        flow, place, output = self._flow, (self._path, line), 0
         addresses = [text.lower() for text in texts if _ADDRESS in text]
         # A well-known installer is no download.
         is_installer_only = bool(addresses) and all(map(is_installer, addresses))
@@ -262,6 +264,12 @@ class Statements:
                 flow.sink("line", value, place)
             self._start(texts, line)
             self.embedded += [("shell", text, line - 1) for text in texts]
+            output = flow.new()
+            for text in texts:
+                flow.output(text, output, place)
+            if any("eval" in _kinds(name, has_address=False) for name in dotted):
+                flow.sink("eval", output, place)
+        return output
 
     def _write(self, dotted: list[str], texts: list[str], value: Node, line: int) -> None:
         """Add the files that a statement writes, and the tasks that it installs to run later."""
