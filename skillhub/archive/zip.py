@@ -248,19 +248,8 @@ def _central(data: bytes, offset: int, stop: int) -> tuple[ZipMember, int]:
     numbers = (central.size, central.packed, central.start)
     size, packed, start = _widen(numbers, extras.get(_ZIP64), path)
     _check_flags(central.flags, path)
-    member = ZipMember(
-        raw_name,
-        path,
-        central.made_by,
-        central.flags,
-        central.method,
-        central.crc,
-        packed,
-        size,
-        central.attributes,
-        start,
-    )
-    return member, next_at
+    stated = central.made_by, central.flags, central.method, central.crc
+    return ZipMember(raw_name, path, *stated, packed, size, central.attributes, start), next_at
 
 
 def _check_flags(flags: int, path: str) -> None:

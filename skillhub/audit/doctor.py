@@ -209,13 +209,8 @@ def listing_checks(ports: Ports, written: Mapping[str, Digest] | None = None) ->
     """
     in_use = {host.id for host in detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)}
     in_use.update(ports.project.records().agents)
-    around = Surroundings(
-        cwd=ports.project.base,
-        home=ports.user_home,
-        environ=ports.environ,
-        state=ports.project.home.state,
-        markers=(INTENT, LOCK),
-    )
+    base, state, markers = ports.project.base, ports.project.home.state, (INTENT, LOCK)
+    around = Surroundings(cwd=base, home=ports.user_home, environ=ports.environ, state=state, markers=markers)
     for known in dict.fromkeys((*profiles(), *hosts())):
         row = profiles().get(known) or measured(known)
         if row is None or known not in in_use:

@@ -300,15 +300,8 @@ class Enabling:
                 raise UsageError(message, hint="--env NAME=VALUE, or export NAME first and give --env NAME")
             values[name] = value if has_value else os.environ[name]
             typed.append(name)
-        return Options(
-            agents=tuple(self.agent or ()),
-            env=values,
-            typed=tuple(typed),
-            mcp=self.mcp,
-            link=self.link,
-            dry_run=common.dry_run,
-            **more,
-        )
+        more = {"mcp": self.mcp, "link": self.link, "dry_run": common.dry_run, **more}
+        return Options(agents=tuple(self.agent or ()), env=values, typed=tuple(typed), **more)
 
 
 def trusted_sources(words: list[str] | None) -> Mapping[str, Digest]:

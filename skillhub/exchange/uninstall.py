@@ -108,11 +108,8 @@ def _rows(ports: Ports, drop: Callable[[Secret], None] | None, *, remove: bool) 
         where = f"{secret.name} in the system's keyring"
         if remove and drop is not None:
             drop(secret)
-        rows.append(
-            Installed(
-                "value", where, "", "" if drop else f"skillhub cannot remove it without: {extra_command('keyring')}"
-            )
-        )
+        why = "" if drop else f"skillhub cannot remove it without: {extra_command('keyring')}"
+        rows.append(Installed("value", where, "", why))
     stored = os.path.realpath(ports.store.root) + os.sep
     links = [os.path.realpath(row.path) for row in rows if row.kept and files.is_link(row.path)]
     is_linked = any(link.startswith(stored) for link in links)

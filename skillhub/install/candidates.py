@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -282,16 +282,9 @@ def with_patched_tree(found: Candidate, tree: Tree, content: Content) -> Candida
     """
     if content.manifest.name != found.manifest.name:
         raise SourceMismatch(f"the patch renames {found.manifest.name} to {content.manifest.name}", where=found.name)
-    return replace(
-        found,
-        tree=tree,
-        base=None if found.stored else found.tree,
-        manifest=content.manifest,
-        capabilities=content.capabilities,
-        findings=content.findings,
-        trust="unsigned",
-        stored=False,
-    )
+    facts = {each.name: getattr(content, each.name) for each in fields(content)}
+    base = None if found.stored else found.tree
+    return replace(found, **facts, tree=tree, base=base, trust="unsigned", stored=False)
 
 
 def check_folder_name(found: Candidate, folder: str | None) -> Candidate:

@@ -122,11 +122,10 @@ def commit(
                 change.needs.write(ports.project)
                 changed |= bool(change.needs.writes)
         after = {**records_before, **disabled, **{change.name: change.record for change in changes}}
-        records = Records(
-            admission.moved_records(after, now.lock, lock, ports),
-            agents=tuple(dict.fromkeys((*now.records.agents, *options.agents))),
-            created_paths=tuple(dict.fromkeys((*now.records.created_paths, *created_paths))),
-        )
+        agents = tuple(dict.fromkeys((*now.records.agents, *options.agents)))
+        created_paths = tuple(dict.fromkeys((*now.records.created_paths, *created_paths)))
+        moved = admission.moved_records(after, now.lock, lock, ports)
+        records = Records(moved, agents=agents, created_paths=created_paths)
         if text is not None:
             # After a crash once the lock is written, `sync` knows from these that the user agreed to its entries.
             pending = {change.name: records.skills[change.name] for change in changes}

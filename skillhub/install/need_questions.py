@@ -458,26 +458,15 @@ def needs_to_enable(
     written = before.mcp if before is not None else {}
     is_satisfied = with_stored_values(is_satisfied, name, ports.project)
     missing = [need for need in manifest.requires if need.required and not is_satisfied(need.kind, need.name)]
-    return OpenNeeds(
-        name,
-        _supplied(manifest, options),
-        tuple(need for need in missing if need.kind == "env" and not options.env.get(need.name)),
-        tuple(
-            server_need(
-                need,
-                agents,
-                ports,
-                written.get(need.name),
-                is_agreed=before is not None
-                and before.tree == candidate.tree.digest
-                and need.spell() in before.satisfied,
-            )
-            for need in manifest.requires
-            if need.kind == "mcp"
-        ),
-        options.mcp,
-        tuple(need.name for need in missing if need.kind == "program"),
+    agreed = before.satisfied if before is not None and before.tree == candidate.tree.digest else ()
+    servers = tuple(
+        server_need(need, agents, ports, written.get(need.name), is_agreed=need.spell() in agreed)
+        for need in manifest.requires
+        if need.kind == "mcp"
     )
+    variables = tuple(need for need in missing if need.kind == "env" and not options.env.get(need.name))
+    programs = tuple(need.name for need in missing if need.kind == "program")
+    return OpenNeeds(name, _supplied(manifest, options), variables, servers, options.mcp, programs)
 
 
 def needs_for_agents(

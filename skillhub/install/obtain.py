@@ -383,14 +383,9 @@ def with_new_patch(found: Candidate, tree: Tree, ports: Ports, before: Locked | 
     patch = Patch(base=found.tree.digest, digest=Digest.of(text.encode()), path=free_path(found.name, ports.project))
     old = before.patch if before else None
     is_there = old is not None and (old.base, old.digest) == (patch.base, patch.digest)
-    entry = replace(
-        found.entry,
-        tree=tree.digest,
-        capabilities=content.capabilities,
-        requires=candidates.spelled(content.manifest),
-        patch=old if is_there else patch,
-    )
-    data = None if is_there else text.encode()
+    kept, data = (old, None) if is_there else (patch, text.encode())
+    requires, capabilities = candidates.spelled(content.manifest), content.capabilities
+    entry = replace(found.entry, tree=tree.digest, capabilities=capabilities, requires=requires, patch=kept)
     return replace(candidates.with_patched_tree(found, tree, content), entry=entry, patch=data)
 
 

@@ -197,16 +197,12 @@ def _unsigned(candidate: Candidate, install: str) -> Question:
     """Return the question about a missing signature; ``install`` is the message of the question to install."""
     patch = candidate.entry.patch
     lacks = "with this project's unsigned patch" if patch else "without a signature"
-    return Question(
-        "unsigned",
-        candidate.name,
-        f"{install.removesuffix('?')}, {lacks}?" if install.endswith("agree?") else f"{install[:-1]} {lacks}?",
-        (
-            *((f"the patch is {word(patch.path)}",) if patch else ()),
-            "no signature proves its author; the digest in the lock reveals any later change",
-        ),
-        alike=_signer_and_source(candidate),
+    message = f"{install.removesuffix('?')}, {lacks}?" if install.endswith("agree?") else f"{install[:-1]} {lacks}?"
+    details = (
+        *((f"the patch is {word(patch.path)}",) if patch else ()),
+        "no signature proves its author; the digest in the lock reveals any later change",
     )
+    return Question("unsigned", candidate.name, message, details, alike=_signer_and_source(candidate))
 
 
 _OF_FILE = "that is what sha256sum shows of the file; the key's fingerprint, which key list shows, is another one"

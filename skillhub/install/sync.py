@@ -80,17 +80,12 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
         changed = not dry_run and _carry_out(plans, {*kept, *unlocked}, fetched, state, ports)
     touched = {each.name for each in planned if (each.steps if not state.enabled(each.name) else not each.done)}
     touched |= {name for name, entry in state.lock.skills.items() if entry.tree in fetched}
+    left = (*_kept_unlocked(unlocked, state, ports), *_disagreements(state, ports), *_patches(state, ports))
     return Outcome(
         tuple(managed(ports.project, ports.store, ports.environ)),
         changed,
         tuple(asked),
-        (
-            *removed,
-            *_kept_unlocked(unlocked, state, ports),
-            *_disagreements(state, ports),
-            *_patches(state, ports),
-            *notes,
-        ),
+        (*removed, *left, *notes),
         left_out=(*map(links.kept_edited, sorted(kept)), *foreign),
         unchanged=frozenset(state.lock.skills.keys() - touched),
         pending=dry_run and bool(removed),

@@ -184,11 +184,9 @@ def glance(data: bytes) -> Glance:
         return Glance()
     name, description, metadata = (top.get(key) for key in ("name", "description", "metadata"))
     internal = metadata.get("internal") if isinstance(metadata, dict) else ""
-    return Glance(
-        name.strip() if isinstance(name, str) and is_name(name.strip()) else None,
-        clean(description)[:1024] if isinstance(description, str) else "",
-        internal in ("true", "True", "TRUE"),  # each is true in YAML 1.2
-    )
+    name = name.strip() if isinstance(name, str) and is_name(name.strip()) else None
+    description = clean(description)[:1024] if isinstance(description, str) else ""
+    return Glance(name, description, internal in ("true", "True", "TRUE"))  # each is true in YAML 1.2
 
 
 # ``Head`` is read as strictly as an agent reads: ``Rules`` is data of its profile. Install and publish read

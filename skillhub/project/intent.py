@@ -303,15 +303,11 @@ class Intent:
     @classmethod
     def of(cls, tables: IntentTables) -> Intent:
         """Return the intent in these tables."""
-        return cls(
-            {key: replace(each, name=None) if each.name == key else each for key, each in tables.skills.items()},
-            tables.sources,
-            tables.install.agents,
-            tables.install.link,
-            "skills" in tables.model_fields_set,
-            tables.audit.suppress,
-            tables.workspace.members if tables.workspace else None,
-        )
+        rows = tables.skills.items()
+        skills = {key: replace(each, name=None) if each.name == key else each for key, each in rows}
+        agents, link, lists = tables.install.agents, tables.install.link, "skills" in tables.model_fields_set
+        members = tables.workspace.members if tables.workspace else None
+        return cls(skills, tables.sources, agents, link, lists, tables.audit.suppress, members)
 
     def is_here(self, name: str) -> bool:
         """Return whether the package on which the command works wants a skill."""

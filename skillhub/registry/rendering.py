@@ -19,13 +19,14 @@ def environment(package: str, folder: str = "") -> Environment:
     Every value is escaped, and a text loses its hidden characters, which could reverse or hide the text beside them.
     A missing value is an error.
     """
+    loader = PackageLoader(package, folder)
     return Environment(
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
-        loader=PackageLoader(package, folder),
+        loader=loader,
     )
 
 

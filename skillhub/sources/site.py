@@ -148,15 +148,9 @@ class Site:
             return self._discovered(self.url)
         kind = _kind(answer, None)
         manifest = Manifest.read(_opened(answer, kind).tree)
-        release = Release(
-            name=manifest.name,
-            url=self.url,
-            digest=Digest.of(answer.data),
-            type="archive" if kind else "skill-md",
-            version=manifest.version,
-            description=manifest.description,
-            size=len(answer.data),
-        )
+        digest, size = Digest.of(answer.data), len(answer.data)
+        facts = {fact: getattr(manifest, fact) for fact in ("name", "version", "description")}
+        release = Release(**facts, url=self.url, digest=digest, type="archive" if kind else "skill-md", size=size)
         return Index({release.name: (release,)})
 
     def _no_skills(self) -> NotFound:
