@@ -61,10 +61,8 @@ def openapi(routes: tuple[DescribedRoute, ...], url: str, *, has_token: bool) ->
     paths: dict[str, Any] = {}
     for route in routes:
         operation = _operation(route, by_kind[id(route.takes)], by_kind[id(route.gives)])
-        operation["responses"]["default"] = {
-            "description": "An error",
-            "content": {"application/json": {"schema": by_kind[id(ErrorAnswer)]}},
-        }
+        content = {"application/json": {"schema": by_kind[id(ErrorAnswer)]}}
+        operation["responses"]["default"] = {"description": "An error", "content": content}
         paths.setdefault(route.path, {})[route.method.lower()] = operation
     scheme = {"token": {"type": "http", "scheme": "bearer"}}
     return {

@@ -135,11 +135,8 @@ def sarif(report: Report) -> dict[str, Any]:
         "informationUri": "https://github.com/skillhub/skillhub",
         "rules": [_rule(RULES[rule]) for rule in used],
     }
-    run = {
-        "tool": {"driver": driver},
-        "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, used.index(finding.rule)) for finding in report.findings],
-    }
+    results = [_result(finding, used.index(finding.rule)) for finding in report.findings]
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 

@@ -184,9 +184,5 @@ def _place(secret: Secret) -> str:
 
 
 def _json(secret: Secret) -> Mapping[str, Any]:
-    return {
-        "name": secret.name,
-        "skills": list(secret.skills),
-        "scope": secret.scope,
-        "project": secret.project if secret.scope == "project" else None,
-    }
+    project = secret.project if secret.scope == "project" else None
+    return {"name": secret.name, "skills": list(secret.skills), "scope": secret.scope, "project": project}

@@ -287,10 +287,8 @@ class SourceChange:
         """The change for a person, in one line."""
         if self.before is None or self.after is None:
             return f"source {self.name} {self.status}: {self.after or self.before}"
-        parts = [
-            *(["URL"] if self.before.url != self.after.url else ()),
-            *(["root"] if self.before.root != self.after.root else ()),
-        ]
+        differs = {"URL": self.before.url != self.after.url, "root": self.before.root != self.after.root}
+        parts = [part for part, is_other in differs.items() if is_other]
         return f"source {self.name} has another {' and '.join(parts)}: {self.before} -> {self.after}"
 
 

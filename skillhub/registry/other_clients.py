@@ -320,10 +320,8 @@ def plugin_catalogs(documents: Sequence[ClientDocument], name: str) -> dict[str,
     more = {"policy": policy, "category": "Productivity"}
     codex = [{"name": item["name"], "source": {"source": "local", "path": item["source"]}, **more} for item in claude]
     codex_catalog = {"name": name, "interface": {"displayName": name}, "plugins": codex}
-    catalogs = {
-        MARKETPLACES[1]: {**_catalog_facts(name), "plugins": claude},
-        ".agents/plugins/marketplace.json": codex_catalog,
-    }
+    claude_catalog = {**_catalog_facts(name), "plugins": claude}
+    catalogs = {MARKETPLACES[1]: claude_catalog, ".agents/plugins/marketplace.json": codex_catalog}
     return {**{path: json_bytes(catalog) for path, catalog in catalogs.items()}, ".gitattributes": b"* -text\n"}
 
 

@@ -95,16 +95,11 @@ def _catalog(
     extra = tuple(path for layer in settings for path in layer.extra)
     with_extra = replace(around, extra=(*around.extra, *extra)) if extra else around
     found_roots = roots(profile, with_extra)
-    locks = (
-        NoLocks()
-        if written is None
-        else Locks(
-            around,
-            (around.cwd, *(_folder(root) for root in found_roots if not root.problem)),
-            holders=(root.path for root in found_roots if not (root.problem or root.is_commands)),
-            written=written,
-        )
-    )
+    locks: Locks = NoLocks()
+    if written is not None:
+        folders = (around.cwd, *(_folder(root) for root in found_roots if not root.problem))
+        holders = (root.path for root in found_roots if not (root.problem or root.is_commands))
+        locks = Locks(around, folders, holders=holders, written=written)
     discovered = discover(found_roots, replace(search, locks=locks))
     link_folders = {os.path.dirname(skill.path or "") for skill in discovered.skills if skill.links != (skill.path,)}
     known_locks = locks.read(link_folders)

@@ -263,13 +263,8 @@ def rows_of(skills: Iterable[Skill]) -> Iterator[Stored]:
     for skill in skills:
         if skill.held is not None:
             continue
-        yield Stored(
-            name=skill.full_name,
-            description=skill.description,
-            path=skill.path or "",
-            scope=skill.scope,
-            body=_body(skill.file) if skill.path else "",
-        )
+        path, body = skill.path or "", _body(skill.file) if skill.path else ""
+        yield Stored(name=skill.full_name, description=skill.description, path=path, scope=skill.scope, body=body)
 
 
 def _body(path: str) -> str:

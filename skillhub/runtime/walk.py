@@ -519,12 +519,8 @@ class Cache:
         self._last[path] = result
         if self._folder is None:
             return
-        block = {
-            "version": _VERSION,
-            "folders": result.folders,
-            "finds": [_dump(find) for find in result.finds],
-            "problems": [_row(problem) for problem in result.problems],
-        }
+        finds, problems = [*map(_dump, result.finds)], [*map(_row, result.problems)]
+        block = {"version": _VERSION, "folders": result.folders, "finds": finds, "problems": problems}
         data = json.dumps(block, separators=(",", ":")).encode("ascii")
         try:
             write_own(path, data)

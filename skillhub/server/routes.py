@@ -282,11 +282,8 @@ def _skills(workplace: Workplace, params: http_api.PageParameters) -> dict[str, 
     all_skills = sorted(workplace.skills(), key=_sort_key)
     remaining = [skill for skill in all_skills if params.cursor is None or _sort_key(skill) > params.cursor]
     page = remaining[: params.limit]
-    return {
-        "skills": [skill.to_json() for skill in page],
-        "total": len(all_skills),
-        "next": _sort_key(page[-1]) if len(remaining) > len(page) else None,
-    }
+    cursor = _sort_key(page[-1]) if len(remaining) > len(page) else None
+    return {"skills": [skill.to_json() for skill in page], "total": len(all_skills), "next": cursor}
 
 
 @_route("GET", "/api/v1/skills/{name}", "One skill, its manifest and files", http_api.SkillParameters, ShowAnswer)

@@ -285,14 +285,9 @@ class Repository:
             if head.internal and folder != self._top:
                 warnings.append(f"{quote(folder)} was left out: its author marks it as internal")
                 continue
+            name, path = head.name or layout.name_of_folder(folder or url), folder or None
             yield Release(
-                name=head.name or layout.name_of_folder(folder or url),
-                url=url,
-                type="tree",
-                description=head.description,
-                rev=rev,
-                path=folder or None,
-                plugin=plugin,
+                name=name, url=url, type="tree", description=head.description, rev=rev, path=path, plugin=plugin
             )
 
     def _distinct(self, found: Iterable[Release]) -> dict[str, tuple[Release, ...]]:

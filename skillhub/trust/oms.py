@@ -75,11 +75,8 @@ class Bundle:
             material["x509CertificateChain"] = {"certificates": certificates}
         else:
             material["publicKey"] = {"hint": self.hint.hex} if self.hint else {}
-        envelope = {
-            "payload": _encode(self.payload),
-            "payloadType": PAYLOAD_TYPE,
-            "signatures": [{"sig": _encode(self.signature), "keyid": ""}],
-        }
+        signatures = [{"sig": _encode(self.signature), "keyid": ""}]
+        envelope = {"payload": _encode(self.payload), "payloadType": PAYLOAD_TYPE, "signatures": signatures}
         bundle = {"mediaType": MEDIA_TYPE, "verificationMaterial": material, "dsseEnvelope": envelope}
         return json.dumps(bundle, separators=(",", ":")).encode() + b"\n"
 
