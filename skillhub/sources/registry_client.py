@@ -444,6 +444,7 @@ class _Client(Updater):
     """python-tuf's client, which judges expiry by ``time``."""
 
     def __init__(self, folder: str, url: str, fetcher: _Bridge, root: bytes, time: ShownTime | None = None) -> None:
+        registry_metadata.refuse_other_keys(root, url)
         super().__init__(folder, url, fetcher=fetcher, config=_ROOT_LIMITS, bootstrap=root)
         self.time = time
         if time is not None:
@@ -509,12 +510,13 @@ class _Bridge(FetcherInterface):
     def download_bytes(self, url: str, max_length: int) -> bytes:
         name = url.rpartition("/")[2]
         data = self.bundled.get(name) if registry_metadata.is_in_metadata_bundle(name) else None
-        if data is not None and len(data) <= max_length:
-            return data
-        try:
-            return self._fetcher.get(url, cap=max_length).data
-        except NotFound as error:
-            raise exceptions.DownloadHTTPError(str(error), 404) from error
+        if data is None or len(data) > max_length:
+            try:
+                data = self._fetcher.get(url, cap=max_length).data
+            except NotFound as error:
+                raise exceptions.DownloadHTTPError(str(error), 404) from error
+        registry_metadata.refuse_other_keys(data, url)
+        return data
 
     @cached_property
     def bundled(self) -> Mapping[str, bytes]:

@@ -30,6 +30,18 @@ _KIND_OF_CURVE: dict[str, KeyKind] = {"secp256r1": "p256", "secp384r1": "p384"}
 _Public = ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
 _Private = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
 _HINT = "expected are ECDSA keys on P-256 or P-384, and Ed25519 keys"
+# The beginning of a key in DER: of an elliptic one (RFC 5480, 8410), of its older form, or of an encrypted one. No
+# other is read: `cryptography` tests whether the numbers of a Diffie-Hellman or RSA key are prime, for minutes.
+_SEQUENCE = rb"\x30(?:[\x00-\x7f]|\x81.|\x82..)"
+_ELLIPTIC = rb"\x30[\x00-\x7f]\x06(?:\x07\x2a\x86\x48\xce\x3d\x02\x01|\x03\x2b\x65\x70)"
+_PUBLIC = re.compile(_SEQUENCE + _ELLIPTIC, re.DOTALL)
+_PRIVATE = re.compile(_SEQUENCE + rb"(?:\x02\x01[\x00\x01]" + _ELLIPTIC + rb"|\x02\x01\x01\x04|\x30)", re.DOTALL)
+_PEM_PUBLIC_KEY = re.compile(rb"-----BEGIN PUBLIC KEY-----([^-]*)-----END PUBLIC KEY-----")
+
+
+def other_kind() -> FormatError:
+    """Return the error for a key of a kind that may not sign skills."""
+    return FormatError("expected a key that may sign skills, found another kind", hint=_HINT)
 
 
 def pae(payload: bytes) -> bytes:
@@ -58,7 +70,11 @@ class PublicKey:
             FormatError: the text is no public key in PEM, or the key is of a kind that may not sign skills.
         """
         try:
-            return cls.of(serialization.load_pem_public_key(pem))
+            block = _PEM_PUBLIC_KEY.search(pem)
+            der = b64decode(b"".join(block[1].split()), validate=True) if block else b""
+            if der and not _PUBLIC.match(der):
+                raise other_kind()
+            return cls.of(serialization.load_der_public_key(der))
         except (ValueError, UnsupportedAlgorithm) as error:
             message, hint = "expected a public key in PEM", _HINT
             if has_private_key(pem):
@@ -79,7 +95,7 @@ class PublicKey:
         elif isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in _KIND_OF_CURVE:
             kind = _KIND_OF_CURVE[key.curve.name]
         else:
-            raise FormatError("expected a key that may sign skills, found another kind", hint=_HINT)
+            raise other_kind()
         spki = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
         return cls(kind, spki, key)
 
@@ -200,7 +216,8 @@ def has_private_key(data: bytes) -> bool:
         if block[1]:
             return True
         try:
-            key = serialization.load_der_private_key(b64decode(_NOT_BASE64.sub(b"", block[2])), None)
+            der = b64decode(_NOT_BASE64.sub(b"", block[2]))
+            key = serialization.load_der_private_key(der, None) if _PRIVATE.match(der) else None
         except TypeError:  # it has a passphrase
             return True
         except (ValueError, UnsupportedAlgorithm):

@@ -26,8 +26,9 @@ from tuf.api.metadata import (  # type: ignore[attr-defined]
     Targets,
     Timestamp,
 )
+from tuf.api.serialization import DeserializationError
 
-from skillhub.errors import BadMetadataSignature, FormatError, Refused, UsageError
+from skillhub.errors import BadMetadata, BadMetadataSignature, FormatError, Refused, UsageError
 from skillhub.formats.text import amount
 from skillhub.model.discovery import Pinned
 from skillhub.model.index import ADVISORIES, publisher_path
@@ -104,6 +105,21 @@ def verify(role: str, data: bytes, delegator: Any) -> int:  # noqa: ANN401 - roo
     except (RepositoryError, ValueError) as error:
         raise BadMetadataSignature("too few of the right keys have signed it", where=role) from error
     return int(metadata.signed.version)
+
+
+def refuse_other_keys(data: bytes, where: str) -> None:
+    """Refuse a document with a key that is not Ed25519: to read one of another kind may take minutes.
+
+    Raises:
+        BadMetadata: it has such a key.
+    """
+    try:
+        signed = Metadata.from_bytes(data).signed
+    except DeserializationError:
+        return  # it is no metadata, and nobody reads its keys
+    keys = signed if isinstance(signed, Root) else getattr(signed, "delegations", None)
+    if keys and any(key.keytype != "ed25519" for key in keys.keys.values()):
+        raise BadMetadata("expected Ed25519 keys, found one of another kind", where=where)
 
 
 def _too_few(role: str, expected: int, actual: int) -> Refused:

@@ -14,12 +14,12 @@ from warnings import catch_warnings, simplefilter
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, SignatureAlgorithmOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, PublicKeyAlgorithmOID, SignatureAlgorithmOID
 
 from skillhub.errors import BadSignature, FormatError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import clean, quote
-from skillhub.trust.keys import PublicKey
+from skillhub.trust.keys import PublicKey, other_kind
 
 
 @dataclass(frozen=True)
@@ -251,6 +251,7 @@ _ALGORITHMS = frozenset(
         SignatureAlgorithmOID.ED25519,
     }
 )
+_ELLIPTIC = frozenset({PublicKeyAlgorithmOID.EC_PUBLIC_KEY, PublicKeyAlgorithmOID.ED25519})
 _UNDERSTOOD = (
     x509.BasicConstraints,
     x509.KeyUsage,
@@ -320,6 +321,8 @@ def _check_kind(raw: x509.Certificate, subject: str) -> None:
     if raw.signature_algorithm_oid not in _ALGORITHMS:
         message = f"expected ECDSA with SHA-2 or Ed25519, found {raw.signature_algorithm_oid.dotted_string}"
         raise BadSignature("certificate-algorithm", message, where=quote(subject))
+    if raw.public_key_algorithm_oid not in _ELLIPTIC:
+        raise other_kind()  # before the key is read, which takes minutes for a Diffie-Hellman key
     for extension in raw.extensions:
         if extension.critical and not isinstance(extension.value, _UNDERSTOOD):
             message = f"a critical extension that is not understood: {extension.oid.dotted_string}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+import sys
 import textwrap
 
 import pytest
@@ -65,6 +66,19 @@ def test_attack_a_private_key_in_any_form_is_found(form):
 @pytest.mark.parametrize("form", HARMLESS)
 def test_public_keys_and_other_text_are_not_taken_for_a_private_key(form):
     assert not has_private_key(HARMLESS[form])
+
+
+def test_attack_a_key_that_signs_no_skills_is_not_read():
+    """To read a long one, whose numbers are tested for primality, takes minutes."""
+    read, before = [], sys.getprofile()
+    sys.setprofile(lambda frame, event, function: event == "c_call" and read.append(function.__name__))
+    try:
+        for form in ("a key that signs no skills", "an example"):
+            has_private_key(HARMLESS[form])
+    finally:
+        sys.setprofile(before)
+    assert "sub" in read
+    assert "load_der_private_key" not in read
 
 
 @pytest.mark.parametrize("data", [PLAIN, LOCKED], ids=["plain", "encrypted"])

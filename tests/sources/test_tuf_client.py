@@ -154,6 +154,29 @@ def test_metadata_of_another_key_is_refused(hub, tmp_path):
     assert attacked(hub, tmp_path / "m", BadMetadataSignature).code == "bad-metadata-signature"
 
 
+def with_other_key(document):
+    """Return a document with one more key, of a kind that may take minutes to read."""
+    found = json.loads(document)
+    keys = (found["signed"].get("delegations") or found["signed"])["keys"]
+    keys["0" * 64] = {"keytype": "ecdsa", "scheme": "ecdsa-sha2-nistp256", "keyval": {"public": "-"}}
+    return json.dumps(found).encode()
+
+
+def test_attack_a_root_with_a_key_that_is_not_ed25519_is_refused_unverified(hub, tmp_path):
+    hub.files["metadata/1.root.json"] = with_other_key(hub.root)
+    with pytest.raises(BadMetadata, match="expected Ed25519 keys"):
+        hub.open(tmp_path / "m")
+
+
+@pytest.mark.parametrize("role", ["root", "targets"])
+def test_attack_metadata_with_a_key_that_is_not_ed25519_is_refused_unverified(hub, tmp_path, role):
+    (newest,) = (path for path in hub.files if path.endswith(f".{role}.json"))
+    hub.files.pop(METADATA_BUNDLE_PATH)
+    hub.files[newest.replace("1.root", "2.root")] = with_other_key(hub.files[newest])
+    with pytest.raises(BadMetadata, match="expected Ed25519 keys"):
+        TufRegistry.open(URL, hub.root, hub, str(tmp_path / "m"))
+
+
 def test_root_of_another_registry_is_refused(hub, tmp_path):
     other = Simulator(tmp_path, "other")
     with pytest.raises(BadMetadataSignature):

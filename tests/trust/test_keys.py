@@ -1,6 +1,7 @@
 import contextlib
 import subprocess
 from hashlib import sha256
+from ssl import DER_cert_to_PEM_cert
 
 import pytest
 from cryptography.hazmat.primitives import serialization as s
@@ -27,6 +28,10 @@ _G = (
     "210ae17c43805088d86d99bf7010a23fdaffd47a265028dbf0e71bd5c9d1d590c42e7ea53c454647"
 )
 DSA = dsa.DSAParameterNumbers(*(int(number, 16) for number in (_P, _Q, _G))).parameters()
+# A Diffie-Hellman key as long as one on P-256. To read a longer one, whose number is prime, takes minutes.
+DIFFIE_HELLMAN = bytes.fromhex(
+    f"30593051 06092a864886f70d010301 3044 023f{'7f' * 63} 020102 0304 00020105".replace(" ", "")
+)
 STRANGERS = {
     "rsa": rsa.generate_private_key(65537, 2048),
     "p521": ec.generate_private_key(ec.SECP521R1()),
@@ -129,6 +134,11 @@ def test_unsupported_kind_is_refused(name):
     public = key.public_key().public_bytes(s.Encoding.PEM, s.PublicFormat.SubjectPublicKeyInfo)
     with pytest.raises(FormatError, match="another kind"):
         PublicKey.load(public)
+
+
+def test_attack_a_key_of_diffie_hellman_is_refused_unread():
+    with pytest.raises(FormatError, match="another kind"):
+        PublicKey.load(DER_cert_to_PEM_cert(DIFFIE_HELLMAN).replace("CERTIFICATE", "PUBLIC KEY").encode())
 
 
 def test_unknown_kind_is_a_usage_error():

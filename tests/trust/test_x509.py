@@ -7,6 +7,7 @@ from ssl import DER_cert_to_PEM_cert
 
 import pytest
 from cryptography import x509 as c
+from cryptography.hazmat.primitives import serialization as s
 from cryptography.x509.oid import NameOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from fixtures.attacks_oms import chains
 from fixtures.attacks_oms.forge import LEAF, MIDDLE, NOW, ROOT, chain
 from skillhub.errors import BadSignature, FormatError, SkillhubError
 from skillhub.trust import x509
+from tests.trust.test_keys import DIFFIE_HELLMAN
 
 SOUND = chain(LEAF, MIDDLE, ROOT)
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
@@ -188,6 +190,14 @@ def test_subject_has_at_most_256_characters():
 def test_huge_certificate_is_refused_before_parsing():
     with pytest.raises(BadSignature, match="at most"):
         x509.parse(SOUND[0] + bytes(70_000))
+
+
+def test_attack_a_certificate_of_a_diffie_hellman_key_is_refused_unread():
+    key = c.load_der_x509_certificate(SOUND[0]).public_key()
+    honest = key.public_bytes(s.Encoding.DER, s.PublicFormat.SubjectPublicKeyInfo)
+    with pytest.raises(BadSignature, match="another kind") as caught:
+        x509.parse(SOUND[0].replace(honest, DIFFIE_HELLMAN))
+    assert caught.value.reason == "certificate-key"
 
 
 @settings(deadline=None)
