@@ -152,7 +152,7 @@ def _entry(data: memoryview, offset: int, most: int) -> tuple[str, bytes, int]:
     """Return kind, content and end of the object that begins at ``offset``, of at most ``most`` bytes."""
     byte = data[offset]
     kind, size, shift = _BY_NUMBER[byte >> 4 & 7], byte & 15, 4
-    while byte & 0x80:
+    while byte & 0x80 and size <= most:
         offset += 1
         byte = data[offset]
         size |= (byte & 0x7F) << shift

@@ -10,6 +10,7 @@ import pytest
 from skillhub.errors import WrongBytes
 from skillhub.model.tree import File, Tree
 from skillhub.registry.git_objects import PACK_MAX, Objects, _length, ids_of, packed, packs, read_object, read_pack
+from tests.support.effort import steps
 
 FILES = Tree(
     {
@@ -83,6 +84,16 @@ def test_attack_a_pack_of_little_data_and_much_content_is_refused(objects):
     assert len(data) < 1 << 20
     with pytest.raises(WrongBytes):
         read_pack(data + sha1(data, usedforsecurity=False).digest(), "x")
+
+
+def test_attack_a_size_of_many_digits_is_not_read_to_its_end():
+    data = b"PACK" + bytes([0, 0, 0, 2, 0, 0, 0, 1]) + b"\xb0" + b"\xff" * 10_000
+
+    def read():
+        with pytest.raises(WrongBytes, match="whole objects"):
+            read_pack(data + sha1(data, usedforsecurity=False).digest(), "x")
+
+    assert steps(read) < 100
 
 
 @pytest.mark.parametrize(
