@@ -67,11 +67,11 @@ def find_page(site: str, target: str) -> Page | None:
     if not path.startswith("/") or any(part in (".", "..") or not _SEGMENT.fullmatch(part) for part in segments):
         return None
     full_path = os.path.join(site, *segments)
-    # A link anywhere in the path could lead out of the site.
-    if os.path.realpath(full_path) != os.path.join(os.path.realpath(site), *segments):
-        return None
     try:
         if not stat.S_ISREG(os.lstat(full_path).st_mode):
+            return None
+        # A link anywhere in the path could lead out of the site.
+        if os.path.realpath(full_path) != os.path.join(os.path.realpath(site), *segments):
             return None
         return Page(open(full_path, "rb"), media_type(path), cache_control(path))
     except OSError as error:

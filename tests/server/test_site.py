@@ -10,9 +10,10 @@ from fixtures.build import EMBEDDED
 from skillhub.errors import NotFound, StateError, UsageError
 from skillhub.net.client import Http
 from skillhub.registry.check import check
-from skillhub.server.site import site_server
+from skillhub.server.site import find_page, site_server
 from skillhub.sources.configured import embedded_root
 from skillhub.sources.registry_client import TufRegistry
+from tests.support.effort import calls
 from tests.support.registry import now
 from tests.support.serving import serving
 
@@ -168,6 +169,13 @@ def test_attack_slow_clients_of_a_large_file_keep_no_copy_of_it_in_memory(site):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no limit on open files")
+def test_attack_the_links_of_a_path_without_a_file_are_not_read(site):
+    """A request of 64 kB with a path of 32,000 segments took as long as a hundred others."""
+    [resolved] = calls(lambda: find_page(str(site), "/a" * 9_000), os.path.realpath)
+    assert resolved == 0
+    assert find_page(str(site), "/up/secret") is None
+
+
 def test_attack_a_file_of_an_overloaded_server_is_not_missing(ask):
     import resource  # Windows lacks it
 
