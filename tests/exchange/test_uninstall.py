@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import skillhub
+from skillhub.exchange.uninstall import _completion
+from tests.support.effort import at_most
 from tests.support.here import Here
 from tests.support.world import STDIO, needs
 
@@ -165,6 +167,12 @@ def test_uninstall_lists_the_commands_that_remove_completion(here):
     left = here.run("self", "uninstall", "--dry-run", "--json").json["left"]
     assert left[0] == f"rm {here.home}/.bash_completions/skillhub.sh"
     assert left[1].startswith(f"take line 2 out of {here.home}/.bashrc: source ")
+
+
+def test_a_long_line_of_a_shell_file_takes_linear_time(tmp_path):
+    (tmp_path / ".zshrc").write_text("skillhub " * 20_000)
+    with at_most(2):
+        assert [*_completion(str(tmp_path))] == []
 
 
 def forged(here, base, name=None, **values):
