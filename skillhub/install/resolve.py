@@ -405,7 +405,7 @@ def _hint_folder(error: SourceError, name: str, scope: Scope) -> None:
         error.hint = f"to install the folder: {command(scope, 'install', f'./{name}')}"
 
 
-_MOST = 500  # skills that others need and that the user did not name
+_MOST = 2_000  # searches for skills that others need; each search that finds none gives a warning
 
 
 class NeedConflict(SourceError):
@@ -426,8 +426,8 @@ class _Demand:
     chain: tuple[str, ...]
 
     def __str__(self) -> str:
-        wanted = f" {self.need.range}" if self.need.range else ""
-        return f"{' -> '.join(self.chain)} needs {self.need.name}{wanted}"
+        chain = self.chain if len(self.chain) <= 8 else (*self.chain[:4], "…", *self.chain[-4:])
+        return f"{' -> '.join(chain)} needs {self.need.name} {self.need.range or ''}".rstrip()
 
 
 def with_dependencies(
@@ -448,7 +448,7 @@ def with_dependencies(
         NeedConflict: a cycle of needs, too many dependencies, or no version in the ranges of all needs.
         SourceError, SecurityError, FormatError: as for any other skill.
     """
-    candidates, warnings, budget = dict(found), [], TreeBudget(ports.store)
+    candidates, warnings, budget, searches = dict(found), [], TreeBudget(ports.store), 0
     chains: dict[str, tuple[str, ...]] = {name: (name,) for name in candidates}
     demands: dict[str, list[_Demand]] = {}
     satisfied_by: dict[str, Locked] = {}  # the entries that satisfy all demands so far
@@ -474,9 +474,9 @@ def with_dependencies(
             if need.name in excepted:
                 warnings.append(_left_out(demand))
                 continue
-            if len(demands.keys() - found.keys() - state.lock.skills.keys()) > _MOST:
-                message = f"more than {_MOST} skills are needed by the requested skills"
-                raise NeedConflict(message, where=demand.chain[0])
+            if (searches := searches + 1) > _MOST:
+                message = f"skills that are needed were searched more than {_MOST} times"
+                raise NeedConflict(message, where=demand.chain[0], hint="install fewer at once: --skill NAME")
             try:
                 candidates[need.name] = budget.keep(_obtained(demands[need.name], parent, state, ports))
             except NotFound as error:

@@ -267,18 +267,33 @@ def test_attack_many_paths_to_one_dependency_decide_each_need_once(world):
     assert 0 < decided <= len(refs) + needs
 
 
-def test_attack_a_skill_with_too_many_dependencies_is_refused(world):
+def test_attack_skills_with_too_many_dependencies_are_refused(world):
+    """Each search for one has a warning, so four hundred skills that lacked four hundred each took a minute."""
+
     def wanting(folder, count):
         tools = "".join(f"    - {{type: skill, value: n-{n}, required: false}}\n" for n in range(count))
         files = {"agents/skillhub.yaml": f"dependencies:\n  tools:\n{tools}"}
         return str(skill(world.base / folder, name=folder, **files))
 
-    greedy = wanting("greedy", 501)
+    greedy = [wanting(f"greedy-{number}", 401) for number in range(5)]
     before = world.snapshot()
-    with pytest.raises(NeedConflict, match="more than 500 skills"):
-        world.install(greedy)
+    with pytest.raises(NeedConflict, match="more than 2000 times"):
+        world.install(*greedy)
     assert world.snapshot() == before
     assert len(world.install(wanting("modest", 20)).warnings) == 20
+
+
+def test_attack_a_long_chain_is_shown_by_its_ends(tmp_path):
+    """Each of a long chain's skills may lack many: whole chains took a gigabyte."""
+    hub, world = Simulator(tmp_path / "hub"), World(tmp_path)
+    for number in range(10):
+        head = f'name: s-{number}\ndescription: Chained.\nmetadata:\n  version: "1.0.0"\n  requires: s-{number + 1}\n'
+        hub.publish(f"s-{number}", **{"SKILL.md": f"---\n{head}---\n\nHi\n"})
+    world.add_source("acme", hub)
+    (warning,) = world.install("acme:s-0").warnings
+    assert warning.startswith(
+        "s-0 -> s-1 -> s-2 -> s-3 -> … -> s-6 -> s-7 -> s-8 -> s-9 needs s-10, which was not found"
+    )
 
 
 def test_a_range_is_checked_once_for_each_dependent(world):
