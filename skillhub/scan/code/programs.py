@@ -27,12 +27,9 @@ from skillhub.scan.code.names import (
     text_of,
     written_argument,
 )
+from skillhub.scan.code.trees import children
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-# The fields of nodes that hold no nodes, or only operators and leaves.
-_NO_NODES: Final = frozenset(
-    words("id attr arg names asname module level ctx op ops kind type_comment simple conversion is_async rest lineno")
-)
 _NO_VALUES: Final = (ast.Compare, ast.Assert, ast.stmt)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _BINDING: Final = frozenset[type[ast.AST]](
@@ -151,7 +148,7 @@ class Program:
             node, scope = stack.pop()
             if type(node) in _BINDING:
                 scope = self._bind_one(node, scope)
-            stack += [(child, scope) for child in reversed(_children(node))]
+            stack += [(child, scope) for child in reversed(children(node))]
 
     def _bind_one(self, node: ast.AST, scope: _Scope) -> _Scope:
         """Record the names that a node binds, and return the scope of its children."""
@@ -197,7 +194,7 @@ class Program:
 
     def _visit_children(self, node: ast.AST, into: Node, scope: _Scope) -> None:
         into = 0 if isinstance(node, _NO_VALUES) else into
-        self._stack += [(child, into, scope) for child in _children(node)]
+        self._stack += [(child, into, scope) for child in children(node)]
 
     def _conditional(self, node: ast.IfExp, into: Node, scope: _Scope) -> None:
         self._push(node.test, 0, scope)
@@ -213,7 +210,7 @@ class Program:
             self._add_path(chain(node, ast.Div), into, node)
         if fixed := self._names.fold(node):
             self._flow.text(fixed[0], into, self._place(node), is_hidden=True)
-        parts = chain(node) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) else _children(node)
+        parts = chain(node) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) else children(node)
         whole = self._flow.new()
         self._flow.join(whole, into)
         self._flow.composes(whole)
@@ -557,27 +554,6 @@ _HANDLERS: Final[dict[type[ast.AST], Callable[..., None]]] = {
     ast.ClassDef: Program._class,
     **dict.fromkeys((ast.Import, ast.ImportFrom), Program._import),
 }
-
-
-# For each kind of node, the fields that can hold nodes; a name and a constant have none.
-_FIELDS: Final[dict[type[ast.AST], tuple[str, ...]]] = {
-    kind: tuple([name for name in kind._fields if name not in _NO_NODES])
-    for kind in vars(ast).values()
-    if isinstance(kind, type) and issubclass(kind, ast.AST)
-}
-_FIELDS.update(dict.fromkeys((ast.Name, ast.Constant, ast.alias), ()))
-
-
-def _children(node: ast.AST) -> list[ast.AST]:
-    """Return the children of a node without operators and contexts, which are half of a tree."""
-    children: list[ast.AST] = []
-    for name in _FIELDS[type(node)]:
-        value = getattr(node, name, None)
-        if type(value) is list:
-            children += [child for child in value if isinstance(child, ast.AST)]
-        elif isinstance(value, ast.AST):
-            children.append(value)
-    return children
 
 
 def _owner(node: ast.AST) -> ast.AST:

@@ -1,4 +1,4 @@
-"""Syntax trees of tree-sitter, in time linear in the text.
+"""Syntax trees: those of tree-sitter, in time linear in the text, and the children of those of Python.
 
 The parsers take quadratic time for some texts, such as one with many errors, or with many openings of a literal that
 never ends. So a text is parsed whole only within a budget of steps and of reads, and if its pieces have few errors;
@@ -7,10 +7,13 @@ otherwise its pieces are used. All texts of a skill share an ``Effort``. No limi
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from sys import maxsize
 from typing import Any, Final
+
+from skillhub.formats.text import words
 
 PIECE: Final = 3_000
 # Honest programs take up to 1.8 reads of a chunk, and 16 calls of the callback for a thousand bytes.
@@ -130,3 +133,30 @@ def pieces(data: bytes, size: int = PIECE) -> Iterator[tuple[bytes, int]]:
         yield data[start:end], line
         line += data.count(b"\n", start, end)
         start = end
+
+
+# The trees of Python, to which JavaScript is translated.
+
+# The fields of nodes that hold no nodes, or only operators and leaves.
+_NO_NODES: Final = frozenset(
+    words("id attr arg names asname module level ctx op ops kind type_comment simple conversion is_async rest lineno")
+)
+# For each kind of node, the fields that can hold nodes; a name and a constant have none.
+_FIELDS: Final[dict[type[ast.AST], tuple[str, ...]]] = {
+    kind: tuple([name for name in kind._fields if name not in _NO_NODES])
+    for kind in vars(ast).values()
+    if isinstance(kind, type) and issubclass(kind, ast.AST)
+}
+_FIELDS.update(dict.fromkeys((ast.Name, ast.Constant, ast.alias), ()))
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """Return the children of a node without operators and contexts, which are half of a tree."""
+    found: list[ast.AST] = []
+    for name in _FIELDS[type(node)]:
+        value = getattr(node, name, None)
+        if type(value) is list:
+            found += [child for child in value if isinstance(child, ast.AST)]
+        elif isinstance(value, ast.AST):
+            found.append(value)
+    return found
