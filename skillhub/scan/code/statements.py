@@ -100,6 +100,7 @@ _CALLS: Final = tuple(
             r"|gzuncompress|gzdecode|str_rot13|hex2bin|convert_uudecode|strrev|reverse|inflate|decompress|tr|chr)",
         ),
         ("pbpaste", "get-clipboard"),
+        ("keytar.findcredentials", r"(?:retrieveall|retrievepassword)"),
         ("pbcopy", "set-clipboard"),
         ("base64", r"(?:base64_encode|\w*encode64|encode_base64|tobase64string|bin2hex)"),
     )
