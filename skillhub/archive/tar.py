@@ -24,9 +24,7 @@ _MAX_HEADERS: Final = 2
 _MAX_RECORDS: Final = 64
 _RECORD: Final = re.compile(rb"([1-9][0-9]{0,4}) ([^=]+)=")
 # Keys that would change an entry: into a link or a sparse file, or to another size, type or encoding.
-_REFUSED: Final = re.compile(
-    r"linkpath|hdrcharset|GNU\..*|SCHILY\.(?:realsize|filetype|offset)|SUN\.holesdata", re.DOTALL
-)
+_REFUSED: Final = re.compile(r"(?s)linkpath|hdrcharset|GNU\..*|SCHILY\.(?:realsize|filetype|offset)|SUN\.holesdata")
 
 
 class Pending:

@@ -30,9 +30,8 @@ Node: TypeAlias = "str | list[Node] | dict[str, Node]"
 MAX_BYTES = 64 * 1024
 MAX_DEPTH = 8
 _PLAIN_LINE = deferred(
-    r"(  )?([A-Za-z][\w-]{0,63}):"
-    r"(?: (?:([A-Za-z0-9](?!.*(?:: | #))(?:[ -~]*[!-9;-~])?)|\"([ !#-\[\]-~]+)\"))?",
-    re.ASCII,
+    r"(?a)(  )?([A-Za-z][\w-]{0,63}):"
+    r"(?: (?:([A-Za-z0-9](?!.*(?:: | #))(?:[ -~]*[!-9;-~])?)|\"([ !#-\[\]-~]+)\"))?"
 )
 # The plain scalars that the core schema of YAML 1.2 converts (10.3.2); any other is text.
 _NULL = frozenset(("", "~", "null", "Null", "NULL"))

@@ -51,8 +51,7 @@ PART_CAP = 256 * 1024
 _MAX_SIZE = 256 * 1024 * 1024
 # RFC 3986: absolute over http or https, without user and password, or relative; every character needs no escape.
 _URL = re.compile(
-    r"(?:https?://[A-Za-z0-9._:\[\]-]+(?![^/?#])|(?![A-Za-z][A-Za-z0-9+.-]*:))[A-Za-z0-9._~!$&'()*+,;=:@%/?#-]*",
-    re.ASCII,
+    r"(?a)(?:https?://[A-Za-z0-9._:\[\]-]+(?![^/?#])|(?![A-Za-z][A-Za-z0-9+.-]*:))[A-Za-z0-9._~!$&'()*+,;=:@%/?#-]*"
 )
 _PATH = re.compile(r"[A-Za-z0-9_~+-][A-Za-z0-9._~+-]*(?:/[A-Za-z0-9_~+-][A-Za-z0-9._~+-]*)*", re.ASCII)
 
@@ -380,10 +379,9 @@ def refuse_twice(values: Iterable[str], where: str) -> None:
 _DESCRIPTION_MAX = 1024
 # RFC 3986, 4.1, for http and https only, without user and password; every character needs no escape.
 _SITE_URL = re.compile(
-    r"(?:(?:(?i:https?):)?//(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?=[/?#]|$)"
+    r"(?a)(?:(?:(?i:https?):)?//(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?=[/?#]|$)"
     r"|(?!//)(?![A-Za-z][A-Za-z0-9+.-]*:))"
-    r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?#-]|%[0-9A-Fa-f]{2})*",
-    re.ASCII,
+    r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?#-]|%[0-9A-Fa-f]{2})*"
 )
 
 

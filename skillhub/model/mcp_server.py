@@ -33,9 +33,8 @@ _RANKS: Sequence[Risk] = ("ordinary", "unpinned", "shell")
 
 # A shell in any word of the command, so that no wrapper (env, nice, sudo, busybox, docker run) can hide it.
 _SHELL = deferred(
-    r"(?:^|[\s/\\=]|^-[a-z]*S)(?:(?:ba|da|z|k|mk|c|tc|fi|a|ya|rba|po|xon|elvi)?sh|su|nu|cmd|powershell|pwsh)"
-    r"(?:-?[0-9][0-9.]*|-static)?(?:\.exe)?(?=$|\s)",
-    re.IGNORECASE,
+    r"(?i)(?:^|[\s/\\=]|^-[a-z]*S)(?:(?:ba|da|z|k|mk|c|tc|fi|a|ya|rba|po|xon|elvi)?sh|su|nu|cmd|powershell|pwsh)"
+    r"(?:-?[0-9][0-9.]*|-static)?(?:\.exe)?(?=$|\s)"
 )
 
 WORDS = {name: frozenset(" ".join(lines).split()) for name, lines in packaged("model/server_words.json").items()}
@@ -71,26 +70,22 @@ _PLAIN = deferred(r"[\w@+=:,./~-]+")
 _WEB = deferred(r"(?:[\w-]+=)?https?://[\w@+=:,./~?&#%-]+", re.IGNORECASE)
 _ABSOLUTE = deferred(r"(?:/|[A-Za-z]:[\\/])[\w@+=:,./\\~ -]*")
 _CODE_URL = deferred(
-    r"(?:^|=)(?:data|javascript|file|vbscript|blob|node|git|ssh|s?ftp|ext|github|gitlab|bitbucket|gist|npm|jsr|pypi|(?:git|hg|svn|bzr)\+\w+):"
+    r"(?i)(?:^|=)(?:data|javascript|file|vbscript|blob|node|git|ssh|s?ftp|ext|github|gitlab|bitbucket|gist|npm|jsr|pypi|(?:git|hg|svn|bzr)\+\w+):"
     # A Windows share of another machine; `@FILE`, a file of arguments.
     r"|(?:^|=)//|(?:^|=)@(?![\w.-]+/[\w.-]+$)"
     # Every other scheme, except those of servers that answer with data.
     r"|(?:^|=)(?!(?:https?|wss?|tcp|udp|unix|postgres(?:ql)?|mysql|mariadb|mongodb|redis|rediss|amqps?|nats|mqtts?|grpcs?|bolt|neo4j"
-    r"|ldaps?|s3|gs|sqlite|memory|kafka|http\+unix|mongodb\+srv|neo4j\+s|bolt\+s)://)[a-z][a-z0-9+.-]*://",
-    re.IGNORECASE,
+    r"|ldaps?|s3|gs|sqlite|memory|kafka|http\+unix|mongodb\+srv|neo4j\+s|bolt\+s)://)[a-z][a-z0-9+.-]*://"
 )
 # A package to fetch, with any version.
-_SPEC = deferred(
-    r"[\w.-]@(?:latest|next|canary|beta|alpha|rc|nightly|dev|[~^v]?[0-9]+\.)|[\w\]]==[0-9v]", re.IGNORECASE
-)
+_SPEC = deferred(r"(?i)[\w.-]@(?:latest|next|canary|beta|alpha|rc|nightly|dev|[~^v]?[0-9]+\.)|[\w\]]==[0-9v]")
 _SCRIPT = deferred(
-    r"\.(?:[cm]?[jt]sx?|py[cwz]?|rb|p[lm]|php|lua|sh|bash|zsh|fish|ps[md]?1|bat|cmd|exe|jar|war|class|wasm|so|dll|dylib"
+    r"(?i)\.(?:[cm]?[jt]sx?|py[cwz]?|rb|p[lm]|php|lua|sh|bash|zsh|fish|ps[md]?1|bat|cmd|exe|jar|war|class|wasm|so|dll|dylib"
     r"|r|jl|go|tcl|exs?|clj|scm|awk|sed|vbs|hta|applescript|scpt|nix|mk|ipynb|phar|node|tgz|whl"
     r"|rbw|plx|phtml|pyd|ksh|csh|command|desktop|service|coffee|vim|el|lisp|rkt|mli?|hs|nims?|zig|rs|c|cc|cpp|groovy"
     r"|gradle|kts?|scala|sc|erl|csx?|fsx?|vbe|jse|ws[fhc]|msi|reg|lnk|appimage|deb|rpm|crx|xpi|vsix|just|elc|fnl|rake"
     r"|gemspec|rhai|star|bzl|cmake|tf|hcl|jsonnet|cue|dhall|zip|tar|gz|xz|bz2|7z|asar|wat|ll|bc|dart|swift|v|cr|d)"
-    r"(?:[:#@/%].*)?$|(?:^|[/\\=])(?:make|docker|just|rake|task|jenkins|vagrant|proc|brew|gem)file$",
-    re.IGNORECASE,
+    r"(?:[:#@/%].*)?$|(?:^|[/\\=])(?:make|docker|just|rake|task|jenkins|vagrant|proc|brew|gem)file$"
 )
 # Folders in a home that hold installed programs.
 _OF_TOOLS = (
@@ -99,9 +94,8 @@ _OF_TOOLS = (
 )
 # Folders with files of a repository or a skill, or into which every user can write.
 _ANYBODYS = deferred(
-    rf"(?:^|[/\\=])(?:\.{{1,2}}(?:[/\\]|$)|(?!(?:{_OF_TOOLS})[/\\])\.[^/\\]+[/\\]|skills[/\\])"
-    r"|^(?:/(?:private/)?(?:proc|dev|tmp|var/tmp|run|var/run)/)",
-    re.IGNORECASE,
+    rf"(?i)(?:^|[/\\=])(?:\.{{1,2}}(?:[/\\]|$)|(?!(?:{_OF_TOOLS})[/\\])\.[^/\\]+[/\\]|skills[/\\])"
+    r"|^(?:/(?:private/)?(?:proc|dev|tmp|var/tmp|run|var/run)/)"
 )
 _LOCAL_PACKAGE = deferred(r"(?:file|link|portal|workspace|exec|patch):|@(?:[./\\]|~/)|^[/~]", re.IGNORECASE)
 _EVALUATES = WORDS["evaluating_options"]
@@ -122,8 +116,7 @@ _OWN_SCRIPTS = WORDS["own_scripts"]
 _FETCHED_SCRIPT = deferred(r"\.(?:[cm]?[jt]sx?|py[cw]?|rb|p[lm]|php|sh)(?:[?#].*)?$", re.IGNORECASE)
 # A repository or an archive, which each start fetches again.
 _FETCHED = deferred(
-    r"(?:[\w.-]+(?:\[[\w,.-]+\])?\s*@\s*)?(?:(?:git|hg|svn|bzr)\+\S+|(?:git|https?|ssh|git@)\S*:\S+|(?:github|gitlab|bitbucket|gist):\S+)|[\w.-]+/[\w.-]+(?:#\S*)?",
-    re.IGNORECASE,
+    r"(?i)(?:[\w.-]+(?:\[[\w,.-]+\])?\s*@\s*)?(?:(?:git|hg|svn|bzr)\+\S+|(?:git|https?|ssh|git@)\S*:\S+|(?:github|gitlab|bitbucket|gist):\S+)|[\w.-]+/[\w.-]+(?:#\S*)?"
 )
 _NO_PACKAGE = deferred(r"[\s;|&$`(){}'\"\\]")
 
@@ -383,9 +376,7 @@ _VARIABLES = ("env", "environment", "env_vars", "envs", "env_keys")
 _GIVEN = (*_VARIABLES, "headers", "http_headers", "env_http_headers")
 _VALUE = deferred(r"[\s=:].*", re.DOTALL)  # the value in `NAME=value` or `Name: value`, an item of a list
 # The host as clients read it: the text between the scheme and the last `@` before any slash is user and password.
-_URL = deferred(
-    r"([a-z][a-z0-9+.-]*://)(?:[^\s/?#\\]*@)?(\[[0-9a-f:.]+\]|[\w.-]*)(:\d+)?([^\s'\"|;)]*)", re.IGNORECASE
-)
+_URL = deferred(r"(?i)([a-z][a-z0-9+.-]*://)(?:[^\s/?#\\]*@)?(\[[0-9a-f:.]+\]|[\w.-]*)(:\d+)?([^\s'\"|;)]*)")
 _ASSIGNED = deferred(r"(['\"]?-{0,2}[\w.-]+=)(?=.)")
 _GLUED = deferred(r"-\w(?=\S{3})")  # `-psecret`
 # Options without a value, or whose value is the command that runs.

@@ -42,15 +42,13 @@ _NAMES = {
 _PROGRAM = deferred(r"([A-Za-z0-9_][A-Za-z0-9_.+-]*?) {0,3}(?:@|(?=[<>=^~]))(.+)", re.ASCII)
 # Variables that control shells, loaders, interpreters, package tools, proxies, or skillhub itself.
 _FORBIDDEN = deferred(
-    r"PATH|HOME|SHELL|IFS|ENV|BASH_ENV|NODE_OPTIONS|JAVA_TOOL_OPTIONS"
-    r"|(?:LD_|DYLD_|PYTHON|PERL5|RUBY|GIT_|SSL_CERT_|PIP_|UV_|NPM_CONFIG_|SKILLHUB_).*|.*_PROXY",
-    re.ASCII | re.IGNORECASE,
+    r"(?ai)PATH|HOME|SHELL|IFS|ENV|BASH_ENV|NODE_OPTIONS|JAVA_TOOL_OPTIONS"
+    r"|(?:LD_|DYLD_|PYTHON|PERL5|RUBY|GIT_|SSL_CERT_|PIP_|UV_|NPM_CONFIG_|SKILLHUB_).*|.*_PROXY"
 )
 # URLs that every client reads alike: an ASCII host, no user, no backslash, no blank.
 _URL = deferred(
-    r"(?P<scheme>https?)://(?P<host>[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?"
-    r"(?:[/?#][!-\[\]-~]*)?",
-    re.ASCII | re.IGNORECASE,
+    r"(?ai)(?P<scheme>https?)://(?P<host>[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?"
+    r"(?:[/?#][!-\[\]-~]*)?"
 )
 # The forms that agents expand in their configuration: `$VAR`, `${VAR}`, `${env:VAR}` and `{env:VAR}`; some agents
 # also expand `${input:…}`, `{file:…}` and `%VAR%`.

@@ -27,9 +27,7 @@ _PORT = deferred(r"[^:]*:[0-9*]+")
 _NUMERIC = deferred(r"(?:0x[0-9a-f]+|[0-9]+)(?:\.(?:0x[0-9a-f]+|[0-9]+)){0,3}", re.ASCII)
 _NAME = deferred(r"[a-z0-9_*?-]+", re.ASCII)
 # A tool is a name, with a restriction in brackets; some agents write `server/tool` or `Server:tool`.
-_TOOL = deferred(
-    r"@?(?P<name>[a-z0-9_.*?-]+)\s*(?:\((?P<narrowed>[^()]*)\)|[:/](?P<part>[a-z0-9_.:/*?-]*))?", re.ASCII
-)
+_TOOL = deferred(r"(?a)@?(?P<name>[a-z0-9_.*?-]+)\s*(?:\((?P<narrowed>[^()]*)\)|[:/](?P<part>[a-z0-9_.:/*?-]*))?")
 _QUOTES = "\"'`[]{},; \t"
 # The characters between two commands.
 _JOINS = deferred(r"[;&|`$<>{}\n]+")

@@ -40,13 +40,10 @@ _PROGRAMS: Final = ("cgi-bin", "htbin")
 _RESERVED_FOLDERS: Final = SIGNED_FOLDERS | {"api", "registry", "checkpoint", *_PROGRAMS}
 # Suffixes, anywhere in a name, of files that a browser runs as a document, or a web server as a program.
 _RUNS: Final = re.compile(
-    r"\.(?:[sx]?html?|shtm|xht|svgz?|xml|xslt?|mht|mhtml|rss|atom|rdf|htc"
-    r"|php[0-9]*|phtml|pht|phar|aspx?|ashx|asmx|cer|jspx?|cfm|f?cgi)(?=\.|/|$)",
-    re.IGNORECASE,
+    r"(?i)\.(?:[sx]?html?|shtm|xht|svgz?|xml|xslt?|mht|mhtml|rss|atom|rdf|htc"
+    r"|php[0-9]*|phtml|pht|phar|aspx?|ashx|asmx|cer|jspx?|cfm|f?cgi)(?=\.|/|$)"
 )
-_CONFIGURES: Final = re.compile(
-    r"(?:^|/)(?:\.ht[^/]*|\.user\.ini|web\.config)$|(?:^|/)\.well-known(?:/|$)", re.IGNORECASE
-)
+_CONFIGURES: Final = re.compile(r"(?i)(?:^|/)(?:\.ht[^/]*|\.user\.ini|web\.config)$|(?:^|/)\.well-known(?:/|$)")
 # For an unknown suffix, a server may let the browser guess the type; these bytes look like a page, also in UTF-16.
 _LIKE_A_PAGE: Final = re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?[\t\n\f\r \0]*<")
 _NOT_IN_A_URL: Final = re.compile(r"[%?#]|^\.opencode-version$")

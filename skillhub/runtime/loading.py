@@ -39,9 +39,8 @@ _PLACEHOLDER = re.compile(
 
 # The parts of a word (POSIX, Shell Command Language 2.2): in single or double quotes, escaped, or plain.
 _PIECE = re.compile(
-    r"""'(?P<single>[^']*)'|"(?P<double>[^"\\]*(?:\\.[^"\\]*)*)"|\\(?P<escaped>.)"""
-    r"""|(?P<plain>[^ \t\r\n'"\\]+)|(?P<blank>[ \t\r\n]+)""",
-    re.DOTALL,
+    r"""(?s)'(?P<single>[^']*)'|"(?P<double>[^"\\]*(?:\\.[^"\\]*)*)"|\\(?P<escaped>.)"""
+    r"""|(?P<plain>[^ \t\r\n'"\\]+)|(?P<blank>[ \t\r\n]+)"""
 )
 _ESCAPED = re.compile(r"""\\(["\\])""")
 _FILLED_MAX: Final = 1 << 20  # characters; a skill may use its arguments ten thousand times

@@ -44,9 +44,8 @@ class _Failure:
 
 
 _UNSERVED = re.compile(
-    "not our ref|unadvertised object|does not support shallow|upload-pack: not our|no such remote ref|"
-    "couldn't find remote ref",
-    re.IGNORECASE,
+    "(?i)not our ref|unadvertised object|does not support shallow|upload-pack: not our|no such remote ref|"
+    "couldn't find remote ref"
 )
 
 
