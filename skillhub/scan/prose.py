@@ -261,7 +261,7 @@ def near_each_other(files: SkillFiles) -> Iterator[Sighting]:
             signs = Signs(file, table)
             for rule in _RULES[table]:
                 names = (rule.sign, *(name for name, *_ in rule.near))
-                is_there = signs.may_have(rule.sign) and all(map(signs.has_any, names))
+                is_there = all(map(signs.may_have, names)) and all(map(signs.has_any, names))
                 for number in signs.where(rule.sign) if is_there else ():
                     is_near = all(signs.near(name, number, *reach) for name, *reach in rule.near)
                     if is_near and not rule.is_excused(signs, number, rule.sign):

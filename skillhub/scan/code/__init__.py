@@ -154,9 +154,10 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     flow = Flow(search_text, _is_anybodys, is_installer)
     reader = Reader(flow, {_stem(source.path): source.path for source in files})
     names = {_stem(source.path) for source in relevant}
-    scripts = (source for source in files if source.language in SCRIPTING)
-    related = [source for source in scripts if not names.isdisjoint(_WORD.findall(source.text))]
-    for file in {source.path: source for source in (*relevant, *related)}.values():
+    known = {*relevant}
+    others = (source for source in files if source.language in SCRIPTING and source not in known)
+    related = [source for source in others if not names.isdisjoint(_WORD.findall(source.text))]
+    for file in (*relevant, *related):
         for language in sorted(started.get(file.path, ())):
             reader.read(language, file.text, file.path, 0)
         passages = () if file.recipe else file.passages if file.is_document else file.code
