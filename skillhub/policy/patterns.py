@@ -8,7 +8,8 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -172,25 +173,28 @@ def pattern(text: str) -> Pattern:
 
 def globs_overlap(one: str, two: str) -> bool:
     """Return whether a text exists that matches both globs; `*` is any characters and `?` is one."""
-    reached = {0}
-    for char in (*one, ""):
-        # The positions in `two` that may be reached before this character of `one`, if a `*` of `two` is empty.
-        for start in sorted(reached):
-            position = start
-            while position < len(two) and two[position] == "*":
-                position += 1
-                reached.add(position)
-        if char == "":
-            return len(two) in reached
+    places, every = _places(two)
+    stars, any_char = places.get("*", 0), places.get("?", 0)
+    reached = 1  # a bit for each place in `two` that may be reached before a character of `one`
+    for char in one:
+        reached |= (reached & stars) << 1
         if char == "*":
-            reached = set(range(min(reached), len(two) + 1)) if reached else reached
+            reached = -(reached & -reached) & every
             continue
-        reached = {
-            position if two[position] == "*" else position + 1
-            for position in reached
-            if position < len(two) and (two[position] in (char, "?", "*") or char == "?")
-        }
-    return False
+        reached &= every if char == "?" else stars | any_char | places.get(char, 0)
+        reached = (reached & stars) | (reached & ~stars) << 1 & every
+        if not reached:
+            return False
+    return (reached | (reached & stars) << 1) > every >> 1
+
+
+@lru_cache(maxsize=4096)
+def _places(glob: str) -> tuple[Mapping[str, int], int]:
+    """Return a bit for each place of each character in a glob, and the bits of all places and of the end."""
+    glob, places = re.sub(r"\*+", "*", glob), defaultdict[str, int](int)
+    for place, char in enumerate(glob):
+        places[char] |= 1 << place
+    return places, (2 << len(glob)) - 1
 
 
 def _glob_is_within(inner: str, outer: str) -> bool:
@@ -205,6 +209,7 @@ def _narrowed(text: str | None) -> str | None:
     return None if not text.strip("*: ") else text
 
 
+@lru_cache(maxsize=1024)
 def _commands(narrowed: str) -> set[str]:
     """Return the commands in a restriction, as it is written and as a shell would parse it."""
     commands = {narrowed}
@@ -259,31 +264,32 @@ def _host_fits(value: str, pattern: str) -> bool:
 def _tool_is_denied(value: str, pattern: str) -> bool:
     if not _NAMES_SOMETHING.search(value):
         return False  # no name, but the dash of a list, or the `&` between two names
-    denied = Tool.parse(pattern)
+    denied = _tool(pattern)
     try:
         return any(tool.overlaps(denied) for tool in _possible_tools(value))
     except FormatError:
         return True  # some agent may read it as any tool
 
 
-def _possible_tools(value: str) -> Iterator[Tool]:
-    """Yield the tools that some agent may read in this text: by the whole name, or by a part of it."""
+_tool = lru_cache(maxsize=1024)(Tool.parse)
+
+
+@lru_cache(maxsize=1024)
+def _possible_tools(value: str) -> tuple[Tool, ...]:
+    """Return the tools that some agent may read in this text: by the whole name, or by a part of it."""
     tool = Tool.parse(value.replace("?", "*"))
-    yield tool
     name, bracket, narrowed = value.strip(_QUOTES).lower().partition("(")
     parts = [] if name.startswith("mcp__") else [part for part in _PARTS.split(name) if part.strip(" @*?-_")]
-    tools = [Tool.parse(f"{part}{bracket}{narrowed}") for part in parts if part != name]
-    yield from tools
-    names = {possible.names[0].lstrip("@") for possible in (tool, *tools)}
-    if names & _ALL:
-        yield Tool(("*",))
-    if names & _OF_WINDOWS:
-        yield Tool(("bash",), tool.narrowed)
+    tools = [tool, *(Tool.parse(f"{part}{bracket}{narrowed}") for part in parts if part != name)]
+    names = {possible.names[0].lstrip("@") for possible in tools}
+    tools += [Tool(("*",))] if names & _ALL else []
+    tools += [Tool(("bash",), tool.narrowed)] if names & _OF_WINDOWS else []
+    return tuple(tools)
 
 
 def _tool_is_permitted(value: str, pattern: str) -> bool:
     try:
-        return Tool.parse(value).is_within(Tool.parse(pattern))
+        return _tool(value).is_within(_tool(pattern))
     except FormatError:
         return False
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import File
-from skillhub.policy.patterns import BARE_KINDS, NAMED_KINDS, Pattern, globs_overlap
+from skillhub.policy.patterns import BARE_KINDS, NAMED_KINDS, Pattern, Tool, globs_overlap
 from skillhub.scan.capability import capabilities
-from tests.support.effort import at_most, is_linear
+from tests.support.effort import at_most, calls, is_linear, steps
 
 # Patterns that a policy denies, each with spellings that grant the denied tool or more.
 GRANTS = {
@@ -124,6 +124,19 @@ def test_attack_a_pattern_permits_no_wider_tool(pattern, tool):
 def test_attack_the_cost_of_a_pattern_with_many_stars_is_linear():
     permits = Pattern.parse("tools:Bash(*a*a*b)").permits
     assert is_linear(lambda size: permits(f"tools:Bash({'a' * size})"), 400)
+
+
+def test_attack_the_cost_of_two_globs_with_many_stars_is_linear():
+    globs = [f"*{'a*' * 140}{end}" for end in "yz"]
+    assert steps(lambda: globs_overlap(*globs)) < 10 * len(globs[0])
+
+
+def test_attack_each_pattern_and_capability_is_parsed_once():
+    """A policy of 64 kB with short patterns took minutes for a skill with 200 tools."""
+    patterns = [Pattern.parse(f"tools:of-policy-{number}") for number in range(20)]
+    tools = [f"tools:Bash(of-skill-{number})" for number in range(20)]
+    [parsed] = calls(lambda: [each.denies(tool) for each in patterns for tool in tools], Tool.parse)
+    assert 0 < parsed <= len(patterns) + len(tools)
 
 
 OF_AGENTS = """

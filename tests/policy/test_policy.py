@@ -103,6 +103,14 @@ def test_no_policy_loosens_another(key, text, level):
         assert (key, f"/{('machine', 'user', 'project')[level]}.toml") in against(HARMLESS, *texts)
 
 
+def test_attack_a_policy_has_at_most_a_thousand_patterns():
+    """Each is compared with each capability of a skill; a project's policy of 64 kB took minutes for each skill."""
+    for key in ("capabilities", "deny-capabilities"):
+        assert policy(f"{key} = {['env:A'] * 1000}")
+        with pytest.raises(FormatError, match="at most 1000 patterns, found 1001"):
+            policy(f"{key} = {['env:A'] * 1001}", "project")
+
+
 def test_unsigned_skill_fails_required_signatures_and_publishers():
     unsigned = having(signer=None)
     assert against(unsigned, 'signed = "required"') == [("signed", "/machine.toml")]
