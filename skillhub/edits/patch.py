@@ -23,18 +23,20 @@ from skillhub.project.project import Project
 
 # The lines in which two texts differ. A publisher may write two versions whose comparison by `difflib` alone takes
 # minutes for each file, so the texts are first cut at lines that occur exactly once in each and in the same order
-# (Cohen's patience diff); a long part without such lines counts as changed as a whole.
+# (Cohen's patience diff); a long part without such lines counts as changed as a whole. If a skill has very many lines
+# that may differ, no text is cut.
 
 _COMPARED_MAX = 1 << 12  # pairs of lines; if many lines are alike, the comparison takes cubic time
 _DEPTH_MAX = 8  # of cuts within cuts
+_CUT_MAX = 200_000  # lines of all files of a skill that differ; with more, no text is cut
 _Line = TypeVar("_Line", bound=Hashable)
 Changed = tuple[int, int, int, int]  # the first line and the one after the last, in the one text and in the other
 
 
-def changed_lines(one: Sequence[_Line], other: Sequence[_Line]) -> Iterator[Changed]:
+def changed_lines(one: Sequence[_Line], other: Sequence[_Line], depth: int = _DEPTH_MAX) -> Iterator[Changed]:
     """Yield in order the parts in which two texts differ."""
     position = other_position = 0
-    for low, start, count in (*_equal_lines(one, other, 0, 0, _DEPTH_MAX), (len(one), len(other), 0)):
+    for low, start, count in (*_equal_lines(one, other, 0, 0, depth), (len(one), len(other), 0)):
         if position < low or other_position < start:
             yield position, low, other_position, start
         position, other_position = low + count, start + count
@@ -59,6 +61,13 @@ def _equal_lines(
             yield from _equal_lines(mine[i:cut], yours[j:other_cut], low + i, start + j, depth - 1)
             i, j = cut, other_cut
     yield low + len(mine), start + len(yours), tail
+
+
+def _depth(base: Mapping[str, File], *others: Mapping[str, File]) -> int:
+    """Return how deep the texts of these trees are cut."""
+    pairs = ((file, base.get(path)) for other in others for path, file in other.items())
+    lines = sum(file.data.count(b"\n") for file, before in pairs if before is not None and file != before)
+    return _DEPTH_MAX if lines <= _CUT_MAX else 0
 
 
 def _anchors(mine: Sequence[_Line], yours: Sequence[_Line]) -> list[tuple[int, int]]:
@@ -95,14 +104,14 @@ _CONTEXT = 3  # equal lines around a change
 def difference(base: Mapping[str, File], now: Mapping[str, File]) -> tuple[str, dict[str, File]]:
     """Return the changes from ``base`` to ``now``: a patch for ``patch -p1``, and the files that it cannot hold."""
     patch: list[str] = []
-    unpatchable = {}
+    unpatchable, depth = {}, _depth(base, now)
     for path in sorted({*base, *now}):
         old, new = base.get(path), now.get(path)
         if old == new:
             continue
         before, after = text_of(path, old), text_of(path, new)
         if before is not None and after is not None:
-            patch += _hunks(path, before, after, old, new)
+            patch += _section(path, old, new, [*_unified(lines_of(before), lines_of(after), depth)])
         elif new:
             unpatchable[path] = new
     return "".join(patch), unpatchable
@@ -120,7 +129,7 @@ def text_of(path: str, file: File | None) -> str | None:
         return None
 
 
-def _hunks(path: str, before: str, after: str, old: File | None, new: File | None) -> list[str]:
+def _section(path: str, old: File | None, new: File | None, lines: list[str]) -> list[str]:
     head = [f"diff --git a/{path} b/{path}\n"]
     if old is None:
         head.append(f"new file mode {mode_of(new)}\n")
@@ -130,15 +139,14 @@ def _hunks(path: str, before: str, after: str, old: File | None, new: File | Non
         head += [f"old mode {mode_of(old)}\n", f"new mode {mode_of(new)}\n"]
     tab = "\t" if " " in path else ""  # without it, `patch` ends the name at the space
     names = (f"a/{path}{tab}" if old else "/dev/null", f"b/{path}{tab}" if new else "/dev/null")
-    lines = [*_unified(lines_of(before), lines_of(after))]
     head += [f"--- {names[0]}\n", f"+++ {names[1]}\n"] if lines else []
     return head + [line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines]
 
 
-def _unified(before: list[str], after: list[str]) -> Iterator[str]:
+def _unified(before: list[str], after: list[str], depth: int) -> Iterator[str]:
     """Yield the lines of each hunk; changes with few lines between them share one."""
     hunk: list[Changed] = []
-    for change in changed_lines(before, after):
+    for change in changed_lines(before, after, depth):
         if hunk and change[0] - hunk[-1][1] > 2 * _CONTEXT:
             yield from _hunk(hunk, before, after)
             hunk = []
@@ -325,9 +333,10 @@ def merge(base: Mapping[str, File], mine: Mapping[str, File], theirs: Mapping[st
     A file that both changed is merged line by line; changes of the same or of adjacent lines overlap, as in git.
     """
     merged: dict[str, File] = {}
+    depth = _depth(base, mine, theirs)
     try:
         for path in {*base, *mine, *theirs}:
-            file = _file(path, base.get(path), mine.get(path), theirs.get(path))
+            file = _file(path, base.get(path), mine.get(path), theirs.get(path), depth)
             if file is not None:
                 merged[path] = file
     except _Overlap:
@@ -361,7 +370,7 @@ def merge_skills(base: Mapping[str, File], mine: Mapping[str, File], theirs: Map
         return None
 
 
-def _file(path: str, base: File | None, mine: File | None, theirs: File | None) -> File | None:
+def _file(path: str, base: File | None, mine: File | None, theirs: File | None, depth: int) -> File | None:
     if mine in (base, theirs):
         return theirs
     if theirs == base:
@@ -376,13 +385,13 @@ def _file(path: str, base: File | None, mine: File | None, theirs: File | None) 
     texts = [text for file in (base, mine, theirs) if (text := text_of(path, file)) is not None]
     if len(texts) < 3:
         raise _Overlap
-    return File("".join(_lines(*map(lines_of, texts))).encode("utf-8"), executable)
+    return File("".join(_lines(depth, *map(lines_of, texts))).encode("utf-8"), executable)
 
 
 _Change = tuple[int, int, list[str]]  # the first line of the base, the one after the last, and the new lines
 
 
-def _lines(base: list[str], mine: list[str], theirs: list[str]) -> list[str]:
+def _lines(depth: int, base: list[str], mine: list[str], theirs: list[str]) -> list[str]:
     """Return the base with the changes of both sides.
 
     Raises:
@@ -390,7 +399,7 @@ def _lines(base: list[str], mine: list[str], theirs: list[str]) -> list[str]:
     """
     merged: list[str] = []
     position = 0
-    changes = sorted([*_changes(base, mine), *_changes(base, theirs)])
+    changes = sorted([*_changes(base, mine, depth), *_changes(base, theirs, depth)])
     for number, (start, end, lines) in enumerate(changes):
         if number and changes[number - 1] == (start, end, lines):
             continue  # both made the same change
@@ -401,8 +410,8 @@ def _lines(base: list[str], mine: list[str], theirs: list[str]) -> list[str]:
     return merged + base[position:]
 
 
-def _changes(base: list[str], side: list[str]) -> Iterator[_Change]:
-    for start, end, first, last in changed_lines(base, side):
+def _changes(base: list[str], side: list[str], depth: int) -> Iterator[_Change]:
+    for start, end, first, last in changed_lines(base, side, depth):
         yield start, end, side[first:last]
 
 

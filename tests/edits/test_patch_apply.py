@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillhub.edits.patch import apply, difference, merge
+from skillhub.edits.patch import _anchors, apply, difference, merge
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.model.tree import File, Tree
-from tests.support.effort import at_most, is_linear
+from tests.support.effort import at_most, calls, is_linear
 
 BASE = {
     "SKILL.md": File(b"one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n"),
@@ -184,6 +184,20 @@ def test_attack_the_cost_of_a_merge_is_linear():
     base, mine, theirs = b"a\nb\n" * 4_900, b"x\n" + b"b\na\n" * 4_900, b"a\nb\n" * 4_900 + b"y\n"
     with at_most(5):
         merge({"f": File(base)}, {"f": File(mine)}, {"f": File(theirs)})
+
+
+def test_attack_texts_of_very_many_lines_are_not_cut():
+    """Two versions of a skill with 2,000 such files took ten minutes; a patch of them is longer, and as exact."""
+    lines = [f"{'a' * (number % 2)}{number if number % 70 == 0 else ''}\n" for number in range(9_000)]
+    old, new = File("".join(lines).encode()), File("".join(lines[1:] + lines[:1]).encode())
+    for count, is_cut in ((1, True), (23, False)):
+        base, now = (dict.fromkeys(map(str, range(count)), file) for file in (old, new))
+        found = []
+        [cuts] = calls(lambda base=base, now=now, found=found: found.append(difference(base, now)[0]), _anchors)
+        assert (cuts > 0) == is_cut
+        assert apply(found[0].encode(), base, "it.patch") == now
+        [cuts] = calls(lambda base=base, now=now: merge(base, now, dict.fromkeys(base, File(b"c"))), _anchors)
+        assert (cuts > 0) == is_cut
 
 
 def test_attack_the_cost_of_a_patch_with_a_long_path_is_linear():
