@@ -131,7 +131,7 @@ def test_the_renovate_example_finds_skills_in_the_intent():
         assert manager["managerFilePatterns"] == ["/(^|/)skillhub\\.toml$/"]
         found.append([match.groupdict() for match in re.finditer(pattern.replace("(?<", "(?P<"), text)])
     tags = {"depName": "deploy", "packageName": "https://git.example/team/skills", "currentValue": "v2.1.0"}
-    ranges = [("hello", "^1.2.0"), ("both-2", ">=1.1,<2")]
+    ranges = [("both-2", ">=1.1,<2"), ("hello", "^1.2.0")]
     assert found == [[{"depName": name, "currentValue": value} for name, value in ranges], [tags]]
     # As described on the page about a registry's file.
     url = document["customDatasources"]["skillhub"]["defaultRegistryUrlTemplate"]

@@ -147,7 +147,7 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
     others = [finding for finding in worst_first(findings) if finding not in source_changes]
     others.sort(key=lambda finding: finding.skill not in new)  # findings about changed skills come first
     notes, known = tuple(sources.notes), tuple(sorted(acceptance.written))
-    count = len(subjects.locked) + len(subjects.unmanaged) + len(request.paths)
+    count = len({*subjects.locked, *map(os.path.basename, subjects.unmanaged)}) + len(request.paths)
     return Report((*source_changes, *others), request.threshold, count, notes, known)
 
 

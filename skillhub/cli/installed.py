@@ -169,6 +169,9 @@ def list_(common: Common) -> int:
     held = held_back(waiting, found.project) if waiting else {}
     enabled = [skill for skill in found.skills if skill.managed and skill.state == "enabled" and skill.links]
     missing = [skill.name for skill in enabled if not any(map(os.path.lexists, skill.links))]
+    lost = [
+        path for skill in enabled if skill.name not in missing for path in skill.links if not os.path.lexists(path)
+    ]
     held |= dict.fromkeys(missing, "missing")
     if found.skills:
         skills_table(_as_shown(found.skills, common), common.terminal, held)
@@ -184,9 +187,9 @@ def list_(common: Common) -> int:
     if names := sorted(name for name in held if held[name] == "needs open"):
         lists = f"{common.command('enable', *names)} lists them"
         common.terminal.out(f"with open needs: {', '.join(names)}; {lists}", "yellow")
-    if missing:
+    if missing or lost:
         restores = f"{common.command('sync')} restores them"
-        gone = ", ".join(missing)
+        gone = ", ".join((*missing, *map(from_here, lost)))
         common.terminal.out(f"enabled, but missing in the agents' folders: {gone}; {restores}", "yellow")
     for skill in found.skills:
         if not skill.managed and skill.name in waiting:

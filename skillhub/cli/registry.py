@@ -517,9 +517,9 @@ def _ask(planned: ReleasePlan, where: str, common: Common) -> list[Asked]:
     error = refusal(answers) if common.yes or not common.dry_run else None
     is_told = common.json or any(answer.seen for _, answer in answers)
     for each, answer in () if is_told else answers:
-        if error is None or answer.said == "yes":  # the error shows the others
+        if error is None or answer.said == "yes" or each.kind == "publish":  # findings were shown to who answered
             show(each, {}, common.terminal)
-            if answer.said == "unanswered":
+            if error is None and answer.said == "unanswered":
                 common.terminal.prose(f"to agree beforehand: {how_to_answer(each)}", 2)
     if error is not None:
         raise error

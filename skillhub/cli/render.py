@@ -465,7 +465,7 @@ _UNKNOWN = deferred(
 # Commands of other installers: by spelling alone, `uninstall` would be taken for `install`.
 _ELSEWHERE = {word: name for name, each in COMMANDS.items() for word in each.elsewhere.split()}
 _ELSEWHERE |= {"version": "--version", "outdated": "update --check", "ci": "install --frozen"}
-_ELSEWHERE |= {"pin": "install NAME@VERSION"}
+_ELSEWHERE |= {"pin": "install NAME@VERSION", "run": "use"}
 _ELSEWHERE |= dict.fromkeys(("unpublish", "deprecate"), "registry yank")
 _ELSEWHERE |= dict.fromkeys(("clean", "clear", "prune"), "cache gc")
 

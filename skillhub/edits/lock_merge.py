@@ -308,7 +308,7 @@ def _merged(
 def _refuse_conflict(project: Project, package: str) -> None:
     if sides(project.intent_bytes(package)) is not None:
         then = command(project.scope, "lock", "fix")
-        hint = f"first edit it: keep the right lines, remove <<<<<<<, ======= and >>>>>>>; then: {then}"
+        hint = f"first edit it: keep the right lines, remove <<<<<<<, |||||||, ======= and >>>>>>>; then: {then}"
         where = os.path.join(*filter(None, (project.root, package, INTENT)))
         raise FormatError(f"{INTENT} holds a merge conflict, too", where=where, hint=hint)
 

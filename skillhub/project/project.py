@@ -373,8 +373,8 @@ def refuse_other_owner(status: os.stat_result, path: str) -> None:
         StateError: it does.
     """
     if not is_own(status):
-        hint = "use chown if you trust it, or name your project with --project"
-        raise StateError("it belongs to another user", where=path, hint=hint)
+        hint = "if you trust it, run the command as its owner, or chown it; another project: --project DIR"
+        raise StateError("it belongs to another user, who could say what is installed", where=path, hint=hint)
 
 
 def packages_in(root: str, patterns: Iterable[str]) -> list[str]:
@@ -481,7 +481,7 @@ def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str], where: s
     if wanted == before.skills:
         return data
     text = data.decode("utf-8")
-    alone = "[skills]\n" + "".join(f"{name} = {_value(each)}\n" for name, each in wanted.items())
+    alone = "[skills]\n" + "".join(f"{name} = {_value(wanted[name])}\n" for name in sorted(wanted))
     after = _edited(text, before.skills, wanted, where) if before.lists else (text and f"{text}\n") + alone
     if text.count("\r\n") == text.count("\n") > 0:
         after = re.sub(r"(?<!\r)\n", "\r\n", after)

@@ -17,7 +17,7 @@ from skillhub.formats.text import as_command, quote
 from skillhub.install.pins import judge_with_own_keys, own_key
 from skillhub.model.index import Admission, Index, Release, newest_first
 from skillhub.model.manifest import Manifest, problems
-from skillhub.model.tree import SIGNATURE, File, Tree
+from skillhub.model.tree import SIGNATURE, SKILL_MD, File, Tree
 from skillhub.model.version import is_version
 from skillhub.project.user_state import OwnKey, Publishers
 from skillhub.registry.operator import OpenRegistry, RegistryDir, RegistrySettings, Signing, opened
@@ -210,6 +210,9 @@ def refuse_existing(folder: str, keys: str | None) -> None:
         StateError: the disk refuses.
     """
     registry = RegistryDir(folder)
+    if os.path.lexists(os.path.join(registry.path, SKILL_MD)):
+        hint = "name another folder, such as ./registry: the skill would publish the registry's keys"
+        raise UsageError("expected a folder for a registry, found a skill", where=registry.path, hint=hint)
     if registry.exists:
         checks = as_command("skillhub", "registry", "check", folder)
         raise UsageError("there is a registry already", where=registry.path, hint=f"{checks} checks it")
@@ -340,8 +343,10 @@ def _is_new(submission: Submission, index: Index, hub: OpenRegistry) -> bool:
     owner = index.owner(release.name)
     if owner not in (None, release.publisher):
         words = (hub.registry.path, release.publisher or "", "--name", release.name, "--move")
+        move = as_command("skillhub", "registry", "delegate", *words)
         hint = (
-            f"choose another name; to take it from {owner}: {as_command('skillhub', 'registry', 'delegate', *words)}"
+            f"choose another name; if you are {owner}, delete {SIGNATURE} of the skill, and publish signs it; to take"
+            f" the name from {owner}, whose releases are then withdrawn for good: {move}"
         )
         message = f"the name {quote(release.name)} belongs to {quote(owner)}"
         raise NameNotOwned(message, where=submission.path, hint=hint)

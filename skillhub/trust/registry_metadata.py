@@ -124,7 +124,8 @@ def refuse_other_keys(data: bytes, where: str) -> None:
 
 def _too_few(role: str, expected: int, actual: int) -> Refused:
     kind = "online" if rule_of(role).online else "offline"
-    hint = f"bring the {kind} keys of the registry, and their passphrase"
+    place = " (--keys DIR names their folder)" if kind == "offline" else ""
+    hint = f"bring the {kind} keys of the registry{place}, and their passphrase"
     return Refused(f"the role {role} needs signatures of {amount(expected, 'key')}, found {actual}", hint=hint)
 
 

@@ -185,6 +185,14 @@ def test_publish_without_an_answer_is_refused(published):
     assert published.state() == before
 
 
+def test_publish_without_a_person_shows_what_it_asks(published):
+    published.revise(extra="more\n")
+    done = published.publish()
+    assert done.status == 6
+    assert "version 1.0.0 -> 1.1.0" in done.err and "+ extra" in done.err
+    assert "the question was not answered" in done.err
+
+
 def test_without_a_known_target_the_hint_gives_the_command(tmp_path):
     with pytest.raises(UsageError) as refused:
         PublishTargets(str(tmp_path)).choose(None, None)

@@ -281,6 +281,14 @@ def test_an_existing_registry_is_refused_before_a_passphrase_is_asked_for(shell)
     assert done.error["hint"] == f"skillhub registry check {folder} checks it"
 
 
+def test_no_registry_is_made_in_the_folder_of_a_skill(shell):
+    shell.skill("project/mine")
+    before = shell.files()
+    done = shell.run("registry", "init", "./mine", "--json")
+    assert (done.status, done.error["message"]) == (2, "expected a folder for a registry, found a skill")
+    assert shell.files() == before
+
+
 def test_keys_in_a_repository_are_ignored_by_git_before_they_are_written(shell):
     keys = shell.project / "mine/keys"
     killer = Killer(4)

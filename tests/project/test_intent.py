@@ -53,6 +53,7 @@ def test_added_skill_gets_a_line(before, after):
         ("[skills]\nz = {}  # z\n[install]\n", "[skills]\nm = {}\nn = {}\nz = {}  # z\n[install]\n"),
         ("[skills]\nb = {}\n\n# the last\n", "[skills]\nb = {}\nm = {}\nn = {}\n\n# the last\n"),
         ("[skills]\r\nb = {}\r\n  z = {}\r\n", "[skills]\r\nb = {}\r\nm = {}\r\nn = {}\r\n  z = {}\r\n"),
+        ("", "[skills]\nm = {}\nn = {}\n"),
         ("[skills]\nz = {}\nb = {}\n", "[skills]\nz = {}\nb = {}\nn = {}\nm = {}\n"),
         ('[skills]\nb = {}\nz = """\n^1"""\n', None),
         ('[skills]\nb = { version = """\n^1""" }\nz = {}\n', None),

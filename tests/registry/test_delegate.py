@@ -82,6 +82,8 @@ def test_name_of_another_publisher_can_be_neither_claimed_nor_published(hub, tmp
     with pytest.raises(NameNotOwned) as caught:
         publish(hub, by(RIVAL, tmp_path, "hello", "2.0.0"))
     assert caught.value.hint.endswith(f"delegate {hub.dir.path} rival --name hello --move")
+    assert "if you are acme, delete skill.oms.sig" in caught.value.hint
+    assert "whose releases are then withdrawn for good" in caught.value.hint
     unchanged(hub, NameNotOwned, lambda: publish(hub, by(RIVAL, tmp_path, "hello", "2.0.0")))
     unchanged(hub, Refused, lambda: publish(hub, write_skill(tmp_path / "x", "owned")), match="unsigned; rival")
     unchanged(hub, NameNotOwned, lambda: give(hub, "rival", names=("hello",)), match="acme")
