@@ -115,9 +115,9 @@ def bundle_of(entries: Sequence[bytes]) -> bytes:
 
 
 def read_bundle(data: bytes) -> list[bytes]:
-    """Return the entries of a bundle; in a truncated bundle the last one is too short."""
-    entries, offset = [], 0
-    while offset < len(data):
+    """Return the entries of a bundle, at most those of a full tile; the last of a truncated bundle is too short."""
+    entries, offset = list[bytes](), 0
+    while offset < len(data) and len(entries) < WIDTH:
         end = offset + 2 + int.from_bytes(data[offset : offset + 2])
         entries.append(data[offset + 2 : end])
         offset = end
