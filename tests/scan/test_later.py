@@ -59,6 +59,8 @@ INSTALLS = [
     ("a.py", "from pathlib import Path\nPath('.git', 'hooks', 'pre-commit').write_text('#!/bin/sh')\n# .git/hooks"),
     ("a.py", "import os\nos.symlink('/tmp/u', '.git/hooks/post-checkout')"),
     ("a.sh", "cat > \"$(git rev-parse --git-dir)/hooks/pre-push\" <<'EOF'\nls\nEOF"),
+    ("a.sh", "echo '@reboot /opt/w' >> /var/spool/cron/crontabs/root"),
+    ("a.sh", "git config --global credential.helper '!f() { tee /tmp/c; }; f'"),
     ("a.sh", "echo /tmp/l.so | sudo tee /etc/ld.so.preload"),
     (
         "a.py",

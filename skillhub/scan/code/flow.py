@@ -57,7 +57,7 @@ _RULES_BY_SINK: Final = {
     "start": (("SH113", {"fetched odd"}), ("SH114", {"fetched"})),
     "eval": (("SH605", {"from data"}), ("SH105", {"answered"}), ("SH105", {"record"})),
     "line": (("SH105", {"record"}),),
-    "exec": (("SH605", {"part of data"}),),  # honest programs evaluate expressions of their data
+    "exec": (("SH605", {"part of data"}), ("SH105", {"answer"})),  # honest programs evaluate expressions of both
     "write": (("SH406", {"later"}), ("SH406", {"packages", "path file"})),
     "copy": (("SH414", {"coin"}),),
     "remove": (("SH405", {"walked"}),),  # of a program that encrypts
@@ -88,7 +88,7 @@ _HOME = re.compile(r"^(?:~(?:/(?!\.)[\w -]{1,40})?|/(?:home|users)(?:/[\w.-]{1,4
 _SENDS_IN_TEXT = re.compile(r"(?:^|[\s;&|(/])(?:curl|wget|ncat?|scp|sftp|rsync)(?:\s|$)")
 _LOOKS_UP = re.compile(r"(?:^|[;&|`(])\s?(?:nslookup|dig|host|ping)(?:\s|$)")
 _FILE = re.compile(
-    r"[\w~$./{} =@-]{0,200}?([\w-]{1,80}\.[a-z]{1,8}\d?)"
+    r"[\w~$./{} =@-]{0,200}?(\.?[\w-]{1,80}(?:\.[\w-]{1,20}){0,2}\.[a-z]{1,8}\d?)"
     r"|(?:\w{0,20}=)?@?(?:/var)?/(?:tmp|dev/shm)/(?:[\w.-]{1,80}/){0,9}?([\w.-]{1,80})/?"
 )
 _PATHS: Final = (*_patterns("credentials"), *_patterns("settings"))
@@ -283,8 +283,8 @@ class Flow:
             self.sink("exec", arguments, place)
         if name.endswith((".text", ".toString", ".responseText", ".decode")):
             self.mark("said", returned, place)
-        if "send" not in kinds and "one-way" not in kinds:
-            self.join(arguments, returned)
+        if name.endswith(("http.request", "https.request")) or not {"send", "one-way"} & {*kinds}:
+            self.join(arguments, returned)  # Node's request is sent later, by its methods
         if "send" in kinds:
             self._fetches.append((arguments, returned))
         for kind in kinds:
@@ -299,7 +299,7 @@ class Flow:
                 self.join(arguments, content)
                 self.reads(content)
                 self.sink("send", content, place)
-            if kind in _RESULTS or kind.startswith("of "):
+            if kind in _RESULTS or kind.startswith(("of ", "token ")):
                 self.mark(_RESULTS.get(kind, kind), returned, place)
 
     def sink(self, kind: str, node: Node, place: Place) -> None:

@@ -308,6 +308,10 @@ def _await(node: Tree, depth: _Depth) -> ast.AST:
     return ast.Await(_first_child(node, depth), **_line(node))
 
 
+def _yield(node: Tree, depth: _Depth) -> ast.AST:
+    return ast.Yield(_first_child(node, depth), **_line(node))
+
+
 def _list(node: Tree, depth: _Depth) -> ast.AST:
     return ast.List(_read_all(node.named_children, depth), _LOAD, **_line(node))
 
@@ -337,6 +341,7 @@ _READERS: Final[dict[str, Callable[[Tree, _Depth], ast.AST]]] = {
     "ternary_expression": _conditional,
     **dict.fromkeys(("parenthesized_expression", "spread_element", "unary_expression"), _first_child),
     "return_statement": _return,
-    **dict.fromkeys(("await_expression", "yield_expression"), _await),
+    "await_expression": _await,
+    "yield_expression": _yield,
     "expression_statement": _statement,
 }

@@ -66,6 +66,13 @@ _LINES: Final = (
     *words("os.system os.popen subprocess.getoutput asyncio.create_subprocess_shell child_process.exec"),
     "child_process.execSync",
 )
+# A file with such a name may be meant by an import, or not.
+_LIBRARIES: Final = frozenset(
+    words(
+        "aiohttp axios base64 child_process dgram dns fs ftplib http http2 https httpx marshal net os paramiko"
+        " pathlib pickle requests shutil smtplib socket subprocess tls urllib urllib3 vm websockets ws"
+    )
+)
 _RUNNERS: Final = ("os.system", "os.popen", "os.exec", "os.spawn", "subprocess.", "child_process.", "pty.")
 _REMOVERS: Final = ("rmtree", "rmsync", "rm", "rmdirsync")
 _COMMANDS: Final = re.compile(
@@ -265,8 +272,11 @@ class Program:
         if fixed and fixed[1] and _DANGEROUS.fullmatch(fixed[0].lower()):
             self._flow.direct_findings.add(("SH602", self._place(node)))
 
-    def _check_function(self, name: str, node: ast.Call) -> None:
-        """Add the finding that JavaScript makes a function of a constant text that runs programs."""
+    def _check_call(self, name: str, last: str, node: ast.Call) -> None:
+        """Add the finding that a call removes the home folder, or makes a function of a text that runs programs."""
+        removed = self._names.dotted(node.args[0]) if last.lower() in _REMOVERS and node.args else ""
+        if removed in ("~", "~.iterdir()", "~.glob()"):
+            self._flow.direct_findings.add(("SH405", self._place(node)))
         text = self._names.fold(node.args[-1]) if name == "Function" and node.args else None
         if text and _REACHES_PROGRAMS.search(text[0]):
             self._flow.direct_findings.add(("SH602", self._place(node)))
@@ -280,10 +290,7 @@ class Program:
             flow.mark("decoded", into, place)
         elif last in ("join", "joinpath", "resolve", "Path") and len(node.args) > 1:
             self._add_path(node.args, into, node)
-        removed = self._names.dotted(node.args[0]) if last.lower() in _REMOVERS and node.args else ""
-        if removed in ("~", "~.iterdir()", "~.glob()"):
-            flow.direct_findings.add(("SH405", place))
-        self._check_function(name, node)
+        self._check_call(name, last, node)
         if last in _LOADERS and node.args:
             self._check_composed_name(node.args[min(1, len(node.args) - 1)], node)
         if name in ("os.getenv", "os.environ.get", "os.environ.pop") and node.args:
@@ -305,7 +312,7 @@ class Program:
             flow.sink(sink, arguments, place)
         if home:
             flow.join((home, "returned", last), returned)
-        else:
+        if not home or name.partition(".")[0] in _LIBRARIES:
             flow.call(name or f"?.{last}", arguments, returned, place)
             self._run(name.lower(), node, arguments, scope)
         if last in ("print", "log", "stdout.write", "write") and (last != "log" or name == "console.log"):

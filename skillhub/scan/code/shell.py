@@ -85,6 +85,7 @@ _PIPES_FROM_FETCH: Final = re.compile(r"\"(?:curl|wget)\s[^\"\n]{1,200}\"\s{0,4}
 _RUNS_LATER: Final = re.compile(
     r"crontab (?:-u \S{1,40} )?(?:-$|[^-\s])|systemctl (?=.*--user\b)(?=.*\benable\b)|schtasks(?:\.exe)? /create\b"
     r"|launchctl (?:load|bootstrap)\b|reg(?:\.exe)? add (?=.*currentversion/run)"
+    r"|git config (?:-\S{1,20} )*credential\.helper !"
     r"|git config (?:-\S{1,20} )*core\.(?:fsmonitor (?!true|false)|sshcommand (?!ssh\b)|hookspath [~/$])\S"
 )
 _BODIES = ("heredoc_body", "herestring_redirect")
@@ -411,7 +412,7 @@ class Script:
             flow.call("eval" if raw.startswith("$") else "|", arguments, returned, place)
             flow.sink("input", arguments, place)
         elif name not in _OTHERS and not (name in ("curl", "wget") and _is_installer(texts)):
-            is_part = name in _PARTS and not re.search(r"(?i)key|token|secret|passw|cred", line)
+            is_part = name in _PARTS and not re.search(r"(?i)key|token|secret|passw|cred|--arg\b", line)
             flow.call(name, arguments, returned, place, is_part=is_part)
         else:
             flow.join(arguments, returned)

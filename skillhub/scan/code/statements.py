@@ -332,7 +332,9 @@ def _targets(tokens: list[_Token]) -> Iterator[str]:
     """Yield the names of the variables that a statement changes."""
     names = [_dotted(token.text) for token in tokens if token.kind == "name"]
     for before, name in pairwise(names):
-        if before in ("my", "our", "local", "as", "foreach", "for", "do", "set"):
+        if before in ("my", "our", "local", "as", "foreach", "for", "do", "set") or (
+            before == "destinationpath" and name != "env"
+        ):
             yield name
     index = next((number for number, token in enumerate(tokens) if token.kind == "set"), 0)
     if index:
