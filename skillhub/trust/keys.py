@@ -37,11 +37,29 @@ _ELLIPTIC = rb"\x30[\x00-\x7f]\x06(?:\x07\x2a\x86\x48\xce\x3d\x02\x01|\x03\x2b\x
 _PUBLIC = re.compile(_SEQUENCE + _ELLIPTIC, re.DOTALL)
 _PRIVATE = re.compile(_SEQUENCE + rb"(?:\x02\x01[\x00\x01]" + _ELLIPTIC + rb"|\x02\x01\x01\x04|\x30)", re.DOTALL)
 _PEM_PUBLIC_KEY = re.compile(rb"-----BEGIN PUBLIC KEY-----([^-]*)-----END PUBLIC KEY-----")
+# A public key of RSA (RFC 8017), whose number is not tested.
+_RSA = re.compile(_SEQUENCE + rb"\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01", re.DOTALL)
 
 
 def other_kind() -> FormatError:
     """Return the error for a key of a kind that may not sign skills."""
     return FormatError("expected a key that may sign skills, found another kind", hint=_HINT)
+
+
+def takes_long(pem: bytes) -> bool:
+    """Return whether to read a text as a public key may take long: it is PEM, and neither an elliptic key nor RSA."""
+    if b"-----BEGIN" not in pem:
+        return False
+    try:
+        der = _der_in(pem) if _PEM_PUBLIC_KEY.fullmatch(pem.strip()) else b""
+    except ValueError:
+        return True
+    return not (_PUBLIC.match(der) or _RSA.match(der))
+
+
+def _der_in(pem: bytes) -> bytes:
+    block = _PEM_PUBLIC_KEY.search(pem)
+    return b64decode(b"".join(block[1].split()), validate=True) if block else b""
 
 
 def pae(payload: bytes) -> bytes:
@@ -70,8 +88,7 @@ class PublicKey:
             FormatError: the text is no public key in PEM, or the key is of a kind that may not sign skills.
         """
         try:
-            block = _PEM_PUBLIC_KEY.search(pem)
-            der = b64decode(b"".join(block[1].split()), validate=True) if block else b""
+            der = _der_in(pem)
             if der and not _PUBLIC.match(der):
                 raise other_kind()
             return cls.of(serialization.load_der_public_key(der))

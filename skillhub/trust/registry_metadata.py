@@ -32,7 +32,7 @@ from skillhub.errors import BadMetadata, BadMetadataSignature, FormatError, Refu
 from skillhub.formats.text import amount
 from skillhub.model.discovery import Pinned
 from skillhub.model.index import ADVISORIES, publisher_path
-from skillhub.trust.keys import PrivateKey, PublicKey
+from skillhub.trust.keys import PrivateKey, PublicKey, takes_long
 from skillhub.trust.roles import (
     LISTING,
     LOG,
@@ -108,7 +108,7 @@ def verify(role: str, data: bytes, delegator: Any) -> int:  # noqa: ANN401 - roo
 
 
 def refuse_other_keys(data: bytes, where: str) -> None:
-    """Refuse a document with a key that is not Ed25519: to read one of another kind may take minutes.
+    """Refuse a document with a key of another kind than Ed25519, ECDSA and RSA: to read it may take minutes.
 
     Raises:
         BadMetadata: it has such a key.
@@ -118,8 +118,8 @@ def refuse_other_keys(data: bytes, where: str) -> None:
     except DeserializationError:
         return  # it is no metadata, and nobody reads its keys
     keys = signed if isinstance(signed, Root) else getattr(signed, "delegations", None)
-    if keys and any(key.keytype != "ed25519" for key in keys.keys.values()):
-        raise BadMetadata("expected Ed25519 keys, found one of another kind", where=where)
+    if keys and any(takes_long(str(key.keyval.get("public")).encode()) for key in keys.keys.values()):
+        raise BadMetadata("expected keys of Ed25519, ECDSA or RSA, found one of another kind", where=where)
 
 
 def _too_few(role: str, expected: int, actual: int) -> Refused:

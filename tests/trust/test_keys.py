@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillhub.errors import BadSignature, FormatError, SkillhubError, UsageError
-from skillhub.trust.keys import PrivateKey, PublicKey
+from skillhub.trust.keys import PrivateKey, PublicKey, takes_long
 
 KINDS = ("p256", "p384", "ed25519")
 SEED = sha256(b"public test key").digest()
@@ -139,6 +139,23 @@ def test_unsupported_kind_is_refused(name):
 def test_attack_a_key_of_diffie_hellman_is_refused_unread():
     with pytest.raises(FormatError, match="another kind"):
         PublicKey.load(DER_cert_to_PEM_cert(DIFFIE_HELLMAN).replace("CERTIFICATE", "PUBLIC KEY").encode())
+
+
+def test_only_elliptic_and_rsa_keys_are_read_quickly():
+    def pem(key):
+        return key.public_key().public_bytes(s.Encoding.PEM, s.PublicFormat.SubjectPublicKeyInfo)
+
+    quick = [pem(ec.generate_private_key(ec.SECP256R1())), pem(rsa.generate_private_key(65537, 2048))]
+    assert [takes_long(each) for each in (*quick, b"ab" * 32)] == [False, False, False]
+    slow = DER_cert_to_PEM_cert(DIFFIE_HELLMAN).replace("CERTIFICATE", "PUBLIC KEY").encode()
+    for each in (
+        slow,
+        quick[0] + slow,
+        slow + quick[0],
+        slow.replace(b"PUBLIC", b"DH PUBLIC"),
+        slow.replace(b"M", b"*"),
+    ):
+        assert takes_long(each)
 
 
 def test_unknown_kind_is_a_usage_error():
