@@ -89,7 +89,7 @@ class StateFile(Generic[_D, _T]):
             data = files.read(self._path, self._form.CAP)
             return self._make(None if data is None else self._form.parse(data, self._path))
         except FormatError as error:
-            message = f"expected {self._what}: {error.message}"
+            message = f"the file with {self._what} cannot be read: {error.message}"
             raise StateError(message, where=error.where, hint=error.hint or self._hint) from error
 
 

@@ -83,7 +83,8 @@ def _fault(error: Exception) -> str:
     if isinstance(error, tomllib.TOMLDecodeError):
         return clean(str(error))[:200]
     if isinstance(error, UnicodeDecodeError):
-        return f"found another byte than UTF-8 at {error.start}"
+        line = error.object.count(b"\n", 0, error.start) + 1
+        return f"found a byte that is not UTF-8 in line {line}"
     return "found nesting too deep, or a number too long"
 
 

@@ -90,9 +90,9 @@ def submit(
             raise FormatError(errors[0].message, where=errors[0].where)
         manifest = Manifest.read(tree, strict=True)
     if manifest.version is None or not is_version(manifest.version):
-        hint = "set metadata.version in SKILL.md, such as 1.0.0 (Semantic Versioning 2.0.0)"
-        shown_version = quote(manifest.version) if manifest.version else "none"
-        raise FormatError(f"expected metadata.version, found {shown_version}", where=path, hint=hint)
+        hint = "set metadata.version in SKILL.md; versions follow Semantic Versioning 2.0.0"
+        found = quote(manifest.version) if manifest.version else "none"
+        raise FormatError(f"expected metadata.version such as 1.0.0, found {found}", where=path, hint=hint)
     owner, now = index.owner(manifest.name), hub.signing.now
     # The owner of the name comes first, since two publishers may share a key.
     preferred = owner or hub.settings.publisher

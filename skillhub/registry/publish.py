@@ -63,7 +63,7 @@ class PublishTargets:
     """
 
     def __init__(self, state: str) -> None:
-        path, what = os.path.join(state, "publish.json"), "where a user publishes"
+        path, what = os.path.join(state, "publish.json"), "the targets that a user publishes to"
         self._file = StateFile(path, what, _HINT, PublishTargetsFile, lambda found: found.targets if found else ())
 
     def all(self) -> tuple[PublishTarget, ...]:

@@ -143,7 +143,7 @@ def test_an_invalid_file_is_refused_with_the_place_of_the_fault(path, text, faul
         with pytest.raises(StateError) as caught:
             at(path).read()
         assert caught.value.where == f"{path}{fault}"
-        assert caught.value.message.startswith("expected the words: ")
+        assert caught.value.message.startswith("the file with the words cannot be read: ")
     with pytest.raises(StateError):
         put(at(path), "a")
     assert Path(path).read_text() == text
