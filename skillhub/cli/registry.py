@@ -428,6 +428,8 @@ def registry_add(
         common.terminal.did(text, "green")
     for release in added.unchanged:
         common.terminal.did(f"{release.name} {release.version} was added before, with the same content")
+    if added.releases and not common.dry_run:
+        common.terminal.say(f"to publish that: {as_command('skillhub', 'registry', 'push', folder, 'TARGET')}")
     return 0
 
 
