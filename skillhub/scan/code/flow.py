@@ -97,6 +97,7 @@ _SINKS: Final = frozenset(words("send lookup eval command load hand-out pipe fee
 _RESULTS: Final = {
     **{kind: kind for kind in words("socket packages model encrypted home record")},
     "send": "fetched",
+    "fetch": "fetched",
     "encode": "encoded",
     "decode": "decoded",
 }
@@ -285,7 +286,7 @@ class Flow:
             self.mark("said", returned, place)
         if name.endswith(("http.request", "https.request")) or not {"send", "one-way"} & {*kinds}:
             self.join(arguments, returned)  # Node's request is sent later, by its methods
-        if "send" in kinds:
+        if {"send", "fetch"} & {*kinds}:
             self._fetches.append((arguments, returned))
         for kind in kinds:
             if kind in _SINKS:

@@ -39,9 +39,8 @@ _WRITTEN: Final = {
     ),
     **dict.fromkeys((*COPIES, "symlink", "symlinksync"), 1),
 }
-_OPENERS: Final = words(
-    "io codecs gzip bz2 lzma aiofiles os tarfile zipfile"
-)  # modules whose ``open`` takes the path first
+# Modules whose ``open`` takes the path first.
+_OPENERS: Final = words("io codecs gzip bz2 lzma aiofiles os tarfile zipfile")
 # Functions that run the code, file or address that they get.
 _STARTS: Final = {
     **dict.fromkeys(("setTimeout", "setInterval", "setImmediate"), "timer"),
@@ -357,6 +356,9 @@ def opened_to_write(node: ast.Call, names: Names) -> ast.expr | None:
     number = written_argument(last, node, names) if last in ("open", "ZipFile") else None
     if number == OWNER and isinstance(node.func, ast.Attribute):
         return node.func.value
+    if number is None and last == "open" and len(node.args) > 1:  # of any other library
+        mode = names.fold(node.args[1])
+        number = 0 if mode and set("wax") & set(mode[0]) else None
     return None if number is None else next(iter(node.args), None)
 
 

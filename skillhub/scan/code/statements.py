@@ -99,6 +99,7 @@ _CALLS: Final = tuple(
             r"(?:base64_decode|\w*decode64|decode_base64|frombase64string|fromhexstring|unpack1?|pack|gzinflate"
             r"|gzuncompress|gzdecode|str_rot13|hex2bin|convert_uudecode|strrev|reverse|inflate|decompress|tr|chr)",
         ),
+        ("contentsof", "contentsof"),
         ("pbpaste", "get-clipboard"),
         ("keytar.findcredentials", r"(?:retrieveall|retrievepassword)"),
         ("pbcopy", "set-clipboard"),
