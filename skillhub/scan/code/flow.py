@@ -94,13 +94,8 @@ _FILE = re.compile(
 _PATHS: Final = (*_patterns("credentials"), *_patterns("settings"))
 # Kinds of functions that are sinks of their arguments, and the kinds of what others return.
 _SINKS: Final = frozenset(words("send lookup eval command load hand-out pipe feed copy remove"))
-_RESULTS: Final = {
-    **{kind: kind for kind in words("socket packages model encrypted home record")},
-    "send": "fetched",
-    "fetch": "fetched",
-    "encode": "encoded",
-    "decode": "decoded",
-}
+_RESULTS: Final = {kind: kind for kind in words("socket packages model encrypted home record")}
+_RESULTS.update(send="fetched", fetch="fetched", encode="encoded", decode="decoded")
 # Kinds that a part of a value does not have.
 _WHOLE: Final = frozenset(
     ("environment", "of agent", "of dotenv", "fetched", "answered", "downloaded", "socket", "from data")
