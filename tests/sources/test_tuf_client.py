@@ -165,8 +165,9 @@ def with_other_key(document):
     return json.dumps(found).encode()
 
 
-def test_attack_a_root_with_a_key_that_takes_long_is_refused_unverified(hub, tmp_path):
-    hub.files["metadata/1.root.json"] = with_other_key(hub.root)
+@pytest.mark.parametrize("spelled", [b"BEGIN", b"\\u0042EGIN", b"BEG\\u0049N"])
+def test_attack_a_root_with_a_key_that_takes_long_is_refused_unverified(hub, tmp_path, spelled):
+    hub.files["metadata/1.root.json"] = with_other_key(hub.root).replace(b"BEGIN", spelled)
     with pytest.raises(BadMetadata, match="found one of another kind"):
         hub.open(tmp_path / "m")
 
