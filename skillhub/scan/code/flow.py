@@ -331,6 +331,9 @@ class Flow:
         marks = self._marks
         for kind in [kind for kind in marks if kind.startswith("at ")]:
             self._mark_changed(kind, "of" + kind[2:], "read")
+        # Only who reads the clipboard replaces an address in it, and who encrypts takes files away for ransom.
+        idle = {sink for sink, kind in (("copy", "of clipboard"), ("remove", "encrypted")) if not marks[kind]}
+        self._sinks = [sink for sink in self._sinks if sink[0] not in idle]
         self._drop_unasked()
         self._mark_changed("data file", "from data", "read")
         self._mark_changed("data file", "part of data", "read")
@@ -339,8 +342,7 @@ class Flow:
             if arguments in metadata:
                 self.mark("of metadata", returned, metadata[arguments])
         self._mark_changed("blob", "unpacked", "decode")
-        if marks["encrypted"]:
-            self._mark_changed("home", "walked", "walk")
+        self._mark_changed("home", "walked", "walk")
         # Who loads a file runs the file, not what it prints.
         marks["downloaded"].update(marks["fetched"])
         marks["answer"].update({**marks["fetched"], **marks["socket"]})
@@ -353,10 +355,7 @@ class Flow:
         if admitted := reached.get("public key", {}).get(("file", "authorized_keys")):
             self.direct_findings.add(("SH402", admitted))
         seen = set(self.direct_findings)
-        # Only who reads the clipboard replaces an address in it, and who encrypts takes files away for ransom.
-        idle = {sink for sink, kind in (("copy", "of clipboard"), ("remove", "encrypted")) if not marks[kind]}
-        sinks = [sink for sink in self._sinks if sink[0] not in idle]
-        for sink, node, place in sinks:
+        for sink, node, place in self._sinks:
             kinds = {kind: places[node] for kind, places in reached.items() if node in places}
             origin = kinds.get("answer")
             if sink == "line" and origin and origin[0] == place[0]:  # honest programs store answers for others
