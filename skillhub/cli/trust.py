@@ -13,7 +13,7 @@ from skillhub.cli.terminal import members
 from skillhub.command.ports import Ports
 from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SourceError, StateError, UsageError, hinting
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import amount, as_command, did_you_mean, is_alias, quote, spell_time, spelled_like
+from skillhub.formats.text import amount, as_command, did_you_mean, is_alias, is_name, quote, spell_time, spelled_like
 from skillhub.install.trusted_sources import Pin, add_source, trust_source
 from skillhub.install.trusted_sources import suggested as suggested_places
 from skillhub.model.lock import ROOT_CAP
@@ -63,7 +63,7 @@ def source_add(
         return _add_suggested(common, ports)
     if name is None or url is None or suggested:
         raise UsageError("expected NAME and REF, or --suggested alone", hint="skillhub source add NAME owner/repo")
-    if is_alias(url) and not is_alias(name):
+    if is_alias(url) and not is_name(name):
         hint = f"did you mean: {as_command('skillhub', 'source', 'add', url, name)}"
         raise UsageError("expected NAME before REF, found REF before NAME", hint=hint)
     check(name)  # before anything is read

@@ -83,6 +83,7 @@ def test_attack_a_hint_repeats_no_secret(shell, typed, more):
         ("install foo:bar:baz", "a name is of a-z, 0-9 and single hyphens, at most 64; put ./ before a path"),
         ("source add x http://127.0.0.1:9", "check the address, the network and the settings of your proxy"),
         ("-g install https://a:b/", "skillhub install --help shows its usage"),
+        ("source add local skills", "a-z, 0-9 and single hyphens, at most 64; not embedded"),
         ("source remove githbu", "did you mean github?"),
         ("source remove githbu --dry-run", "did you mean github?"),
         ("source remove nope", "skillhub source list shows yours"),
