@@ -21,7 +21,7 @@ from skillhub.disk.home import LOCK, upwards
 from skillhub.disk.proved import Stamp, stamp_of
 from skillhub.errors import Drifted, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, quote, typed_flags
+from skillhub.formats.text import as_command, quote, typed_flags, words
 from skillhub.model.hosts import Profile, Scope
 from skillhub.model.hosts import profile as profile_of
 from skillhub.model.manifest import FOLDER_NAME
@@ -257,9 +257,8 @@ def _recognized(
     return recognized, problems, listed
 
 
-_OF_FOLDER: Final = (  # the facts of a locked skill that its folder states, and not the lock
-    *("path", "scope", "root", "namespace", "user_invocable", "argument_hint", "interface", "permissions", "rules"),
-)
+# The facts of a locked skill that its folder states, and not the lock.
+_OF_FOLDER: Final = words("path scope root namespace user_invocable argument_hint interface permissions rules")
 
 
 def _as_locked(skill: Skill, locked: Skill, locks: Locks, namespace: str | None) -> tuple[str, Skill]:
