@@ -143,7 +143,7 @@ def build(one: str = "") -> Any:  # noqa: ANN401 - a command of the Click that i
             rich_markup_mode=None,
         )
         if alone is not None:
-            group.callback()(_without_verb(_for_typer(alone, name)))
+            group.callback()(_for_typer(alone, name))
         for words, command in commands.items():
             # Options after the program belong to the program.
             settings = {"allow_interspersed_args": words != "env exec"}
@@ -193,11 +193,14 @@ def _run_by_typer(args: list[str]) -> int:
 
 
 def _for_typer(command: Run, words: str) -> Run:
-    """Return a function with the parameters of the command that ``words`` call, declared for Typer."""
+    """Return a function with the parameters of the command that ``words`` call, declared for Typer.
+
+    The command of a group runs if no verb follows, and refuses options before a verb.
+    """
     import typer
 
     name, *verb = words.split()
-    is_reading = (verb or [name])[0] in COMMANDS[name].reads.split()
+    is_reading, kind = (verb or [name])[0] in COMMANDS[name].reads.split(), inspect.Parameter.KEYWORD_ONLY
 
     def declared(each: Parameter) -> inspect.Parameter:
         arg, metavar = each.arg, each.metavar
@@ -207,34 +210,19 @@ def _for_typer(command: Run, words: str) -> Run:
             info = typer.Option(
                 *each.flags, metavar=metavar, help=arg.help, envvar=arg.envvar, min=arg.min, hidden=is_idle
             )
-        kind = inspect.Parameter.KEYWORD_ONLY
         return inspect.Parameter(each.name, kind, default=each.default, annotation=Annotated[each.takes, info])
-
-    def wrapped(**values: Any) -> int:  # noqa: ANN401 - whatever Typer parsed
-        return _perform(command, values)
-
-    found = [declared(each) for each in parameters(command)]
-    wrapped.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]
-    wrapped.__annotations__ = {each.name: each.annotation for each in found}
-    wrapped.__doc__, wrapped.__name__ = command.__doc__, command.__name__
-    return wrapped
-
-
-def _without_verb(command: Run) -> Run:
-    """Return a command that runs if no verb follows; it refuses options before a verb."""
-    import typer
 
     def wrapped(ctx: typer.Context, **values: Any) -> int:  # noqa: ANN401 - whatever Typer parsed
         if ctx.invoked_subcommand is None:
-            return command(**values)
+            return _perform(command, values)
         if any(ctx.get_parameter_source(name).name == "COMMANDLINE" for name in values):  # type: ignore[union-attr]
             raise UsageError(f"expected options after {ctx.invoked_subcommand}, found some before it")
         return 0
 
-    found = inspect.signature(command)
-    context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    wrapped.__signature__ = found.replace(parameters=[context, *found.parameters.values()])  # type: ignore[attr-defined]
-    wrapped.__annotations__ = {"ctx": typer.Context, **command.__annotations__}
+    found = [inspect.Parameter("ctx", kind, annotation=typer.Context), *map(declared, parameters(command))]
+    wrapped.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {each.name: each.annotation for each in found}
+    wrapped.__doc__, wrapped.__name__ = command.__doc__, command.__name__
     return wrapped
 
 
@@ -252,4 +240,4 @@ def _perform(command: Run, values: Mapping[str, Any], idle: IdleCommand | None =
     gc.set_threshold(400_000, 50)
     gc.enable()
     with typed_project(arguments["common"].project), arguments["common"].undo:
-        return command(**arguments)
+        return command(**arguments) or 0

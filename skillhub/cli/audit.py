@@ -32,32 +32,27 @@ from skillhub.project.project import policy_places
 # ``audit``: checks installed skills and their sources, and prints the report in one of five formats.
 
 Format = Literal["text", "json", "sarif", "markdown", "prompt"]
-What = Annotated[Strings, Arg("[NAME|PATH]...", "Skills, or folders and archives that need not be installed.")]
-Sources = Annotated[bool, Arg("--sources", "Check only sources and signers.")]
-Ci = Annotated[bool, Arg("--ci", "For GitHub: annotations, and markdown to GITHUB_STEP_SUMMARY.")]
-FailOn = Annotated[Severity, Arg("--fail-on", "Exit 1 on a finding of this severity or a higher one.")]
-FromLock = Annotated[
-    str | None, Arg("--from-lock FILE", "Also report changes since this lock (- for stdin, /dev/null for none).")
-]
-Baseline = Annotated[str | None, Arg("--baseline FILE", "Accept the findings in this file.")]
-Write = Annotated[str | None, Arg("--write-baseline FILE", "Write the current findings as a baseline.")]
-Explain = Annotated[str | None, Arg("--explain RULE", "Only explain a rule; all lists the rules.")]
-Sarif = Annotated[str | None, Arg("--sarif FILE", "Also write the report as SARIF to this file.")]
 _SUMMARY, _WORKSPACE = "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"
 
 
 def audit(
     common: Common,
-    what: What = None,
-    sources: Sources = False,
+    what: Annotated[
+        Strings, Arg("[NAME|PATH]...", "Skills, or folders and archives that need not be installed.")
+    ] = None,
+    sources: Annotated[bool, Arg("--sources", "Check only sources and signers.")] = False,
     form: Annotated[Format | None, Arg("--format", "The format of the report.")] = None,
-    fail_on: FailOn = "high",
-    ci: Ci = False,
-    from_lock: FromLock = None,
-    sarif: Sarif = None,
-    baseline: Baseline = None,
-    write_baseline: Write = None,
-    explain: Explain = None,
+    fail_on: Annotated[Severity, Arg("--fail-on", "Exit 1 on a finding of this severity or a higher one.")] = "high",
+    ci: Annotated[bool, Arg("--ci", "For GitHub: annotations, and markdown to GITHUB_STEP_SUMMARY.")] = False,
+    from_lock: Annotated[
+        str | None, Arg("--from-lock FILE", "Also report changes since this lock (- for stdin, /dev/null for none).")
+    ] = None,
+    sarif: Annotated[str | None, Arg("--sarif FILE", "Also write the report as SARIF to this file.")] = None,
+    baseline: Annotated[str | None, Arg("--baseline FILE", "Accept the findings in this file.")] = None,
+    write_baseline: Annotated[
+        str | None, Arg("--write-baseline FILE", "Write the current findings as a baseline.")
+    ] = None,
+    explain: Annotated[str | None, Arg("--explain RULE", "Only explain a rule; all lists the rules.")] = None,
 ) -> int:
     """Check what is installed and where it came from: bytes, signatures, sources, withdrawals, age, content.
 
@@ -70,7 +65,8 @@ def audit(
     Example: skillhub audit --format sarif --fail-on medium
     """
     if explain is not None:
-        return _explain(explain, common)
+        _explain(explain, common)
+        return 0
     shape = _shape(form, common)
     names, paths = names_and_paths(what or [])
     is_package = common.package is not None and not (names or paths)
@@ -106,14 +102,14 @@ def audit(
     return 0 if report.ok else 1
 
 
-def _explain(word: str, common: Common) -> int:
+def _explain(word: str, common: Common) -> None:
     """Show one rule, or list all."""
     if word == "all":
         every = sorted(reports.RULES.values(), key=lambda each: each.id)
         if common.json:
             return common.answer("audit --explain all", {"rules": [asdict(each) for each in every]})
         common.terminal.table(("RULE", "SEVERITY", "TITLE"), [(each.id, each.severity, each.title) for each in every])
-        return 0
+        return
     rule = reports.RULES.get(word) or reports.RULES.get(word.upper())
     if rule is None:
         close = did_you_mean(spelled_like(word, reports.RULES))
@@ -126,7 +122,6 @@ def _explain(word: str, common: Common) -> int:
     common.terminal.out(f"severity {rule.severity}, confidence {rule.confidence}, {category}")
     common.terminal.out(f"why: {rule.why}")
     common.terminal.out(f"what to do: {rule.hint}")
-    return 0
 
 
 def _read_baseline(path: str) -> BaselineFile:
@@ -201,7 +196,7 @@ def _summarise(report: Report, path: str | None) -> None:
 # ``agents`` and ``doctor``: list agents, check the setup of this machine and project, show the policy in force.
 
 
-def agents(common: Common) -> int:
+def agents(common: Common) -> None:
     """List the agents that skills can be enabled for, with the id for --agent, and which are in use here.
 
     An agent counts as in use if a folder or file that only it reads is in the project or in your home folder.
@@ -227,7 +222,6 @@ def agents(common: Common) -> int:
         for row in sorted(rows, key=lambda row: not row["in_use"])
     ]
     common.terminal.table(head, shown, spare=("AGENT",))
-    return 0
 
 
 def doctor(
@@ -243,13 +237,14 @@ def doctor(
     if what is not None:
         if what != "policy":
             raise UsageError(f"expected nothing or policy, found {quote(what)}", hint="skillhub doctor policy")
-        return _policy(common)
+        _policy(common)
+        return 0
     from skillhub.audit.doctor import diagnose  # here, since `audit` does not need it
 
     found = diagnose(open_ports(replace(common, offline=True)), common.time())
     if common.json:
         sources = [{"name": each.alias, **members(each, "url", "root")} for each in found.sources]
-        common.terminal.answer("doctor", {**members(found, "ok", "checks", "roots", "agents"), "sources": sources})
+        common.answer("doctor", {**members(found, "ok", "checks", "roots", "agents"), "sources": sources})
         return 0 if found.ok else 1
     for each in found.checks:
         show = common.terminal.did if each.ok else common.terminal.out
@@ -265,7 +260,7 @@ def doctor(
     return 0 if found.ok else 1
 
 
-def _policy(common: Common) -> int:
+def _policy(common: Common) -> None:
     """Show every line of the policies, its file, and whether a stricter line applies."""
     ports = open_ports(common)
     every = list(rows(ports.policies))
@@ -282,13 +277,12 @@ def _policy(common: Common) -> int:
         common.terminal.say("no policy applies; skillhub would read these files:")
         for level, path in where.items():
             common.terminal.out(f"{level}: {path}")
-    return 0
 
 
 # ``cache``: shows skillhub's folders on this disk, and removes unused data.
 
 
-def cache_info(common: Common) -> int:
+def cache_info(common: Common) -> None:
     """Show skillhub's folders and their sizes. You can delete everything but the store at any time.
 
     Example: skillhub cache info
@@ -299,12 +293,11 @@ def cache_info(common: Common) -> int:
     cells = [(place.name, size_of(place.size), str(place.files), place.path) for place in found]
     common.terminal.table(("WHAT", "SIZE", "FILES", "WHERE"), cells)
     common.terminal.say("skillhub cache gc --dry-run shows what can be removed", "dim")
-    return 0
 
 
 def cache_gc(
     common: Common, days: Annotated[int, Arg("--days N", "Keep downloads of the last N days.", min=0)] = 30
-) -> int:
+) -> None:
     """Remove unused data. Stored skills that no project names, old downloads, leftovers of killed processes.
 
     A project counts as gone only if its folder no longer exists. Removed data is fetched again when a project
@@ -325,7 +318,6 @@ def cache_gc(
         common.terminal.did(f"{done} {size_of(found.size)} in all", "green")
     else:
         common.terminal.say("there is nothing to remove", "dim")
-    return 0
 
 
 def _collected_json(found: Collected, *, removed: bool) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def signed(common: Common, keys: str | None, use: Callable[[Signing], _T]) -> _T
 Format = Annotated[Literal["zip", "tar.gz"] | None, Arg("--format", "The format (default: as FILE says, else zip).")]
 
 
-def new(common: Common, name: Annotated[str, Arg("NAME", "The name of the skill and of its folder.")]) -> int:
+def new(common: Common, name: Annotated[str, Arg("NAME", "The name of the skill and of its folder.")]) -> None:
     """Create a skill: a folder NAME here, which validate accepts and you fill in.
 
     Example: skillhub new my-skill
@@ -120,7 +120,6 @@ def new(common: Common, name: Annotated[str, Arg("NAME", "The name of the skill 
         common.terminal.did(f"  {file}")
     check, trial = (as_command("skillhub", verb, f"./{name}") for verb in ("validate", "install"))
     common.terminal.say(f"edit {word(f'{name}/SKILL.md')}, then: {check}; to try it: {trial}")
-    return 0
 
 
 def validate(common: Common, paths: Annotated[list[str], Arg("PATH...", "Folders and archives.")]) -> int:
@@ -133,7 +132,7 @@ def validate(common: Common, paths: Annotated[list[str], Arg("PATH...", "Folders
     found = validate_all(paths, common.publishers, common.time().now())
     is_ok = all(each.ok and (each.signature is None or each.signature.status != "invalid") for each in found)
     if common.json:
-        common.terminal.answer("validate", {"ok": is_ok, "skills": [_json(each) for each in found]})
+        common.answer("validate", {"ok": is_ok, "skills": [_json(each) for each in found]})
     else:
         for each in found:
             _draw(each, common.terminal)
@@ -180,7 +179,7 @@ def pack(
     path: Annotated[str, Arg("PATH", "The skill's folder.")],
     output: Annotated[str | None, Arg("--output -o FILE", "The file, or a folder for it.")] = None,
     form: Format = None,
-) -> int:
+) -> None:
     """Pack a skill into an archive: NAME-VERSION.zip here, the same bytes each time.
 
     An archive cannot be inside the skill's folder: there, the default is the folder above it. If FILE is a symlink,
@@ -205,7 +204,7 @@ def sign(
     path: Annotated[str, Arg("PATH", "The skill's folder.")],
     key: Annotated[str, Arg("--key NAME|FILE", "The name of your key, or a PEM file.")] = "default",
     chain: Annotated[str | None, Arg("--chain FILE", "The key's certificate, then its issuers, PEM.")] = None,
-) -> int:
+) -> None:
     """Sign a skill: write skill.oms.sig into its folder, and nothing else.
 
     Example: skillhub sign ./my-skill --key default
@@ -233,7 +232,7 @@ Kind = Annotated[
 
 def key_new(
     common: Common, name: Annotated[str, Arg("[NAME]", "The name of the key.")] = "default", kind: Kind = "p256"
-) -> int:
+) -> None:
     """Create a key to sign skills with. Give its public half to the users of your skills.
 
     The passphrase is that of SKILLHUB_PASSPHRASE; without it, the command asks for one on a terminal.
@@ -248,7 +247,7 @@ def key_new(
     return _made(keys.new(name, kind, new_passphrase(f"key {name}", common)), common)
 
 
-def key_list(common: Common) -> int:
+def key_list(common: Common) -> None:
     """List your keys.
 
     Example: skillhub key list
@@ -262,10 +261,9 @@ def key_list(common: Common) -> int:
         common.terminal.out(f"  public key: {key.public_path}")
     if not keys:
         common.terminal.say("no keys yet; to make one: skillhub key new")
-    return 0
 
 
-def key_show(common: Common, name: Annotated[str, Arg("[NAME]", "The name of your key.")] = "default") -> int:
+def key_show(common: Common, name: Annotated[str, Arg("[NAME]", "The name of your key.")] = "default") -> None:
     """Show a key. Its fingerprint, its files, and its public half to hand out.
 
     Example: skillhub key show default
@@ -276,14 +274,13 @@ def key_show(common: Common, name: Annotated[str, Arg("[NAME]", "The name of you
         return common.answer("key show", {**asdict(key), "public_key": pem})
     _draw_key(key, common.terminal.out)
     common.terminal.lines(pem)
-    return 0
 
 
 def key_import(
     common: Common,
     file: Annotated[str, Arg("FILE", "A private key, PEM, encrypted or not.")],
     name: Annotated[str, Arg("--name NAME", "The name of the key.")] = "default",
-) -> int:
+) -> None:
     """Import a private key from a file. The file does not change.
 
     The key is encrypted with the passphrase that you give, as with key new.
@@ -303,11 +300,10 @@ def key_import(
     return _made(keys.add(name, private, new_passphrase(f"key {name}", common)), common)
 
 
-def _made(key: Key, common: Common) -> int:
+def _made(key: Key, common: Common) -> None:
     if common.json:
         return common.answer("key new", asdict(key))
     _draw_key(key, common.terminal.did)
-    return 0
 
 
 def _draw_key(key: Key, write: Callable[..., None]) -> None:
@@ -396,7 +392,7 @@ def registry_cosign(
     request: Annotated[
         int | None, Arg("--request N", "Print what to send to a witness that has seen the first N entries.", min=0)
     ] = None,
-) -> int:
+) -> None:
     """Add cosignatures of witnesses to the log's newest checkpoint. Prints the key of the log, for witnesses.
 
     Example: skillhub registry cosign ./registry cosignature.txt
@@ -411,7 +407,6 @@ def registry_cosign(
     common.terminal.lines(asked or str(key))
     tell = common.terminal.say if asked else common.terminal.out
     tell(f"signed by: {', '.join(signers)}", "green")
-    return 0
 
 
 def registry_watch(
@@ -439,7 +434,7 @@ def registry_watch(
     rows = [{"time": entry.get("published"), **entry, "source": each} for each, entry in found]
     if common.json:
         entries = [{field: row.get(field) for field in LogEntryRow.model_fields} for row in rows]
-        common.terminal.answer("registry watch", {"ok": not rows, "entries": entries})
+        common.answer("registry watch", {"ok": not rows, "entries": entries})
     for row in rows if not common.json else ():
         is_offered = row["kind"] == "yanked" and row.get("reason") is None
         shown = {**row, "kind": "offered-again"} if is_offered else row

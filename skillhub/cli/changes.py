@@ -33,7 +33,7 @@ def diff(
         Arg("--from-lock FILE", "Compare this lock (- for stdin, /dev/null for none) with the current one."),
     ] = None,
     form: Annotated[Literal["text", "json", "markdown"], Arg("--format", "The output format.")] = "text",
-) -> int:
+) -> None:
     """Show your edits by hand, then the changes that an update of the named skills would make. Writes nothing.
 
     First it compares your copies with the lock. Then it compares the locked version with the newest version that
@@ -55,12 +55,11 @@ def diff(
         found = _of_names(names, ports, common.terminal, is_read=form != "json")
     if form == "json":
         rows = {"sources": sources} if from_lock is not None else {}
-        common.terminal.answer("diff", {**rows, "skills": found})
+        common.answer("diff", {**rows, "skills": found})
     elif form == "markdown":
         common.terminal.lines(_joined(_markdown(found, sources)))
     else:
         _draw(found, sources, common.terminal)
-    return 0
 
 
 def _since(old: Lock, names: Sequence[str], ports: Ports) -> tuple[list[Diff], tuple[SourceChange, ...]]:
@@ -100,7 +99,7 @@ def _joined(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _every_edit(ports: Ports, form: str, terminal: Terminal) -> int:
+def _every_edit(ports: Ports, form: str, terminal: Terminal) -> None:
     """Show every edit by hand; contact no source."""
     found = every_edit(ports)
     if form == "json":
@@ -111,7 +110,6 @@ def _every_edit(ports: Ports, form: str, terminal: Terminal) -> int:
         if not found:
             terminal.say("no copy was edited by hand", "dim")
         terminal.page([line for each in found for line in _edit_lines(each.name, each.edits)])
-    return 0
 
 
 def _of_names(names: Sequence[str], ports: Ports, terminal: Terminal, *, is_read: bool) -> list[Diff]:

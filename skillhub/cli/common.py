@@ -42,7 +42,7 @@ _VARIABLE = deferred(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _ASK_FOR_PEM = "expected a PEM file: ask the publisher for it; of your own key: skillhub key show"
 _A_NAME = "NAME=VALUE; a name has letters, digits and _, and no digit first"
 _Accepted = StrEnum("_Accepted", get_args(Accept))  # type: ignore[misc]  # Typer takes no list of literals
-Run = Callable[..., int]
+Run = Callable[..., int | None]  # a command; its exit status is 0 if it returns none
 Strings: TypeAlias = list[str] | None
 
 
@@ -115,17 +115,16 @@ class Common:
         """Return what the command did, such as ``added``; in a dry run, ``would`` and the ``verb``."""
         return f"would {verb}" if self.dry_run else done
 
-    def answer(self, command: str, value: Mapping[str, Any]) -> int:
-        """Print the JSON answer of a command, and return exit status 0."""
+    def answer(self, command: str, value: Mapping[str, Any]) -> None:
+        """Print the JSON answer of a command."""
         self.terminal.answer(command, value)
-        return 0
 
-    def done(self, command: str, value: Mapping[str, Any], text: str, tone: Tone = "plain") -> int:
-        """Print the result of a command, as its JSON value or as a line, and return exit status 0."""
+    def done(self, command: str, value: Mapping[str, Any], text: str, tone: Tone = "plain") -> None:
+        """Print the result of a command, as its JSON value or as a line."""
         if self.json:
-            return self.answer(command, value)
-        self.terminal.did(text, tone)
-        return 0
+            self.answer(command, value)
+        else:
+            self.terminal.did(text, tone)
 
     def say_nothing_locked(self, verb: str, wanted: object) -> None:
         """Say that no skill is locked, with the command that installs the skills of ``skillhub.toml``, if any."""

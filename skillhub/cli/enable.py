@@ -38,7 +38,7 @@ def enable(common: Common, enabling: Enabling, names: Names, host: Host = None) 
     return finish(common, apply.enable(names, options, open_ports(common)), options, "enable", "enabled")
 
 
-def disable(common: Common, names: Names, host: Host = None) -> int:
+def disable(common: Common, names: Names, host: Host = None) -> None:
     """Remove skills from the agents' folders and change nothing else. They stay disabled until you enable them.
 
     A skill in an agent's folder that is in no lock stays there and is switched off.
@@ -49,13 +49,12 @@ def disable(common: Common, names: Names, host: Host = None) -> int:
     if outcome is None:
         outcome = apply.disable(names, open_ports(common), dry_run=common.dry_run)
     show_outcome(common, outcome, "disable", "disabled")
-    return 0
 
 
 ProfileName = Annotated[str, Arg("NAME", "The profile.")]
 
 
-def profile_list(common: Common) -> int:
+def profile_list(common: Common) -> None:
     """List the saved profiles, and which is in use.
 
     Example: skillhub profile list
@@ -70,10 +69,9 @@ def profile_list(common: Common) -> int:
         common.terminal.out(f"{each.name}{is_used}: {', '.join(each.skills) or 'nothing'}")
         if each.missing:
             common.terminal.out(f"  not installed: {', '.join(each.missing)}", "yellow")
-    return 0
 
 
-def profile_save(common: Common, name: ProfileName) -> int:
+def profile_save(common: Common, name: ProfileName) -> None:
     """Save the skills that are enabled now as a profile.
 
     A profile of the same name is replaced. Profiles are stored for you alone, not in the project.
@@ -105,7 +103,7 @@ def profile_use(common: Common, enabling: Enabling, name: ProfileName) -> int:
     return finish(common, outcome, options, "enable", "enabled")
 
 
-def profile_remove(common: Common, name: ProfileName) -> int:
+def profile_remove(common: Common, name: ProfileName) -> None:
     """Remove a profile; its skills do not change.
 
     Example: skillhub profile remove review

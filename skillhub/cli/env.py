@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _BYTES_MAX = 1 << 20
 
 
-def env_list(common: Common) -> int:
+def env_list(common: Common) -> None:
     """List the variables with a stored value.
 
     Shows for each the skills that may use it, and the project.
@@ -32,17 +32,16 @@ def env_list(common: Common) -> int:
         return common.answer("env list", {"variables": [_json(secret) for secret in found]})
     if not found:
         common.terminal.say(f"no value is stored; to store one: {common.command('env', 'set', 'NAME')}")
-        return 0
+        return
     rows = [(each.name, ", ".join(each.skills) or "(no skill)", _place(each)) for each in found]
     common.terminal.table(("NAME", "SKILLS", "PROJECT"), rows)
-    return 0
 
 
 def env_set(
     common: Common,
     words: Annotated[list[str], Arg("NAME", "The variable.")],
     skill: Annotated[Strings, Arg("--skill SKILL", "A skill that gets the value (repeatable).")] = None,
-) -> int:
+) -> None:
     """Store a value in the system's keyring, for skills of this project. Type it at the prompt, or write it to stdin.
 
     Without --skill, the skills that may use the old value get the new one; if there are none, the one skill here that
@@ -68,14 +67,13 @@ def env_set(
     if not secret.skills:
         common.terminal.say(f"to give it to a skill: {common.command('env', 'set', name, '--skill', 'SKILL')}")
     common.terminal.say("skillhub env exec -- CMD runs CMD with the values of enabled skills", "dim")
-    return 0
 
 
 def env_unset(
     common: Common,
     name: Annotated[str, Arg("NAME", "The variable.")],
     skill: Annotated[Strings, Arg("--skill SKILL", "Remove it from this skill only (repeatable).")] = None,
-) -> int:
+) -> None:
     """Remove a stored value of this project. Enabled skills stay enabled.
 
     Example: skillhub env unset GITHUB_TOKEN
@@ -115,7 +113,7 @@ def env_exec(common: Common, words: Annotated[list[str], Arg("CMD...", "The prog
     return become(words, released.environ)
 
 
-def self_uninstall(common: Common) -> int:
+def self_uninstall(common: Common) -> None:
     """Remove what skillhub wrote on this machine. Asks first.
 
     Removes copies of skills, MCP entries in agents' configuration, stored values, the store, settings and state.
@@ -149,7 +147,6 @@ def self_uninstall(common: Common) -> int:
     for line in found.left:
         common.terminal.out(f"to do by hand: {line}")
     common.terminal.out(f"then, to remove the program: {found.package}")
-    return 0
 
 
 def _vault() -> Keyring:

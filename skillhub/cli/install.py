@@ -208,7 +208,7 @@ def _written(outcome: Outcome) -> dict[str, Digest]:
     return {os.path.join(real[folder], name): tree for (folder, name), tree in places.items()}
 
 
-def bundle_export(common: Common, file: Annotated[str, Arg("FILE", "The bundle to write.")]) -> int:
+def bundle_export(common: Common, file: Annotated[str, Arg("FILE", "The bundle to write.")]) -> None:
     """Write a file that installs the lock without a network.
 
     The file has the lock, the artifacts, the signed metadata and roots of registries, and objects of git. Before it

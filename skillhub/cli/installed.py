@@ -150,7 +150,7 @@ def _has_advisories(sources: Sources, home: Home) -> bool:
     return bool(Advisories(SeenRegistries(home), sources.roots, tuple, now).known())
 
 
-def list_(common: Common) -> int:
+def list_(common: Common) -> None:
     """List installed skills, and unmanaged ones in agents' folders.
 
     An unmanaged skill is not scanned, so that --json names no capability of it; skillhub show NAME scans it.
@@ -162,7 +162,7 @@ def list_(common: Common) -> int:
     if common.json:
         common.answer("list", found.to_json())
         _remember(found, common)
-        return 0
+        return
     if about := about_home(found.project.scope, found.project.base, common.user_home):
         common.terminal.say(about)
     waiting = {skill.name for skill in found.skills if skill.managed and skill.state == "disabled"}
@@ -201,7 +201,6 @@ def list_(common: Common) -> int:
         skills_table(found.users, common.terminal)
     _warn_of(found, common)
     _remember(found, common)
-    return 0
 
 
 def _remember(found: InstalledSkills, common: Common) -> None:
@@ -282,7 +281,7 @@ def verify(
     is_ok = all(each.ok for each in found)
     wanted = common.wanted().skills
     if common.json:
-        common.terminal.answer("verify", {"ok": is_ok, "skills": found})
+        common.answer("verify", {"ok": is_ok, "skills": found})
     else:
         for each in found:
             for note in each.notes:
@@ -382,7 +381,7 @@ def sync(common: Common, verify: Verify = False) -> int:
     return Refused.exit_code if outcome.left_out and not common.dry_run else 0
 
 
-def remove(common: Common, names: Names) -> int:
+def remove(common: Common, names: Names) -> None:
     """Remove skills from the agents' folders, skillhub.lock and skillhub.toml.
 
     MCP entries go too, if they are still as skillhub wrote them.
@@ -406,7 +405,6 @@ def remove(common: Common, names: Names) -> int:
         path = locked[name].path or ""
         if locked[name].local and os.path.lexists(os.path.join(ports.project.base, path)):
             common.terminal.say(f"{name} was installed from {path}; its files stay there")
-    return 0
 
 
 def _removal_of_unmanaged(name: str, ports: Ports) -> str:

@@ -119,7 +119,7 @@ def lock_export(
         Literal["cyclonedx", "spdx"], Arg("--format", "CycloneDX 1.6 or SPDX 2.3, both as JSON.")
     ] = "cyclonedx",
     output: Annotated[str | None, Arg("--output -o FILE", "Write here instead of to stdout.")] = None,
-) -> int:
+) -> None:
     """Write the lock as a bill of materials. The same lock gives the same bytes.
 
     Its creation time is SOURCE_DATE_EPOCH; without it, CycloneDX has no time and SPDX has 1970.
@@ -132,14 +132,13 @@ def lock_export(
         sys.stdout.write(data.decode("ascii"))
     elif not common.dry_run:
         write_output(output, data, common.open_project())
-    return 0
 
 
 def lock_fix(
     common: Common,
     ours: Annotated[Strings, Arg("--ours NAME", "Take our side of this skill or source.")] = None,
     theirs: Annotated[Strings, Arg("--theirs NAME", "Take their side of this skill or source.")] = None,
-) -> int:
+) -> None:
     """Resolve a merge conflict in skillhub.lock. skillhub.toml decides; each merged skill is listed.
 
     If both sides changed a skill, the version that skillhub.toml allows is taken; if it allows both, the higher one.
@@ -163,7 +162,6 @@ def lock_fix(
         common.terminal.say(f"{install} asks about the new skills, and adds missing skills of skillhub.toml")
     else:
         common.terminal.did("there is no conflict in the lock")
-    return 0
 
 
 def lock_merge(
@@ -183,7 +181,7 @@ def lock_merge(
     if not common.dry_run:
         files.write_atomic(os.path.realpath(ours), done.data)
     if common.json:
-        common.terminal.answer("lock merge", {"skills": done.choices, "clean": done.error is None})
+        common.answer("lock merge", {"skills": done.choices, "clean": done.error is None})
     else:
         for choice in done.choices:
             common.terminal.say(_line(choice))

@@ -42,11 +42,9 @@ from skillhub.trust.roles import OWN
 registry_cosign, registry_watch = author.registry_cosign, author.registry_watch
 Dir = Annotated[str, Arg("DIR", "The registry's folder.")]
 Wanted = Annotated[str, Arg("NAME@VERSION", "The release.")]
-PublicKeys = Annotated[Strings, Arg("--key FILE", "A public key of the publisher (PEM; repeatable).")]
 Roots = Annotated[Strings, Arg("--certificate FILE", "A root certificate of the publisher (PEM; repeatable).")]
 Names = Annotated[Strings, Arg("--name SKILL", "A skill that the publisher may publish (repeatable).")]
 Since = Annotated[str | None, Arg("--since TIME", "Keep revoked signatures from before this time (default: none).")]
-Revoked = Annotated[Strings, Arg("--revoke FINGERPRINT|FILE", "A key or certificate to revoke.")]
 
 
 # The files of a registry for a workflow: no keys of root and targets, which can replace all other keys.
@@ -91,7 +89,7 @@ def registry_build(
     common: Common,
     folder: Dir,
     url: Annotated[str | None, Arg("--url URL", "The site's public URL, for absolute links; it is stored.")] = None,
-) -> int:
+) -> None:
     """Write the pages of a registry, and its files for other clients. Writes only files that changed.
 
     add, yank, withdraw, advise and delegate do this too. These files are not signed.
@@ -119,7 +117,6 @@ def registry_build(
     wrote = f"{common.would('write', 'wrote')} {len(done.written)} of {done.files} files"
     text = f"{site}: {wrote}, {len(done.removed)} removed, {amount(done.skills, 'skill')}"
     common.terminal.did(text, "green")
-    return 0
 
 
 def _keep_url(folder: str, url: str) -> None:
@@ -134,7 +131,7 @@ def registry_yank(
     wanted: Wanted,
     reason: Annotated[str | None, Arg("--reason TEXT", "The reason, for users to read.")] = None,
     undo: Annotated[bool, Arg("--undo", "Undo the yank.")] = False,
-) -> int:
+) -> None:
     """Stop clients from choosing a release. Users who have it locked can still install it, with a warning.
 
     Example: skillhub registry yank ./registry my-skill@1.2.0 --reason "breaks on Windows"
@@ -151,7 +148,7 @@ def registry_withdraw(
     folder: Dir,
     wanted: Wanted,
     reason: Annotated[str, Arg("--reason TEXT", "The reason, for users to read.")],
-) -> int:
+) -> None:
     """Withdraw a release for good. Clients refuse it, even if it is locked; this cannot be undone.
 
     Example: skillhub registry withdraw ./registry my-skill@1.2.0 --reason "sends tokens away"
@@ -161,7 +158,7 @@ def registry_withdraw(
     return _recalled(common, "registry withdraw", folder, release, "withdrawn")
 
 
-def _recalled(common: Common, command: str, folder: str, release: Release, verb: str) -> int:
+def _recalled(common: Common, command: str, folder: str, release: Release, verb: str) -> None:
     row = members(release, "name", "version", "yanked", "withdrawn")
     push = as_command("skillhub", "registry", "push", folder, "TARGET")
     did = f"would be {verb}" if common.dry_run else f"{verb}; to publish that: {push}"
@@ -172,14 +169,14 @@ def registry_delegate(
     common: Common,
     folder: Dir,
     publisher: Annotated[str, Arg("PUBLISHER", "The publisher; a new one is admitted.")],
-    key: PublicKeys = None,
+    key: Annotated[Strings, Arg("--key FILE", "A public key of the publisher (PEM; repeatable).")] = None,
     certificate: Roots = None,
     name: Names = None,
     move: Annotated[bool, Arg("--move", "Take the names from their present owners.")] = False,
-    revoke: Revoked = None,
+    revoke: Annotated[Strings, Arg("--revoke FINGERPRINT|FILE", "A key or certificate to revoke.")] = None,
     since: Since = None,
     keys: KeysDir = None,
-) -> int:
+) -> None:
     """Say who may publish what. Admit a publisher, give it keys and names, revoke keys. Needs the offline keys.
 
     Releases that lose their last valid signature are withdrawn and listed.
@@ -203,7 +200,7 @@ def registry_delegate(
     return _show_delegated(done, common)
 
 
-def _show_delegated(done: upkeep.ChangedAdmission, common: Common) -> int:
+def _show_delegated(done: upkeep.ChangedAdmission, common: Common) -> None:
     admission, did = done.admission, common.terminal.did
     keys, names = publisher_of(admission).fingerprints, sorted(admission.names)
     if common.json:
@@ -218,7 +215,6 @@ def _show_delegated(done: upkeep.ChangedAdmission, common: Common) -> int:
         did(f"  publishes  {name}")
     for release in done.withdrawn:
         common.terminal.out(f"withdrawn: {release.name} {release.version}: {release.withdrawn}", "yellow")
-    return 0
 
 
 def registry_rotate(
@@ -229,7 +225,7 @@ def registry_rotate(
         Strings, Arg("--lost KEYID", "Replace only this lost or stolen key (repeatable; 8 digits suffice).")
     ] = None,
     keys: KeysDir = None,
-) -> int:
+) -> None:
     """Give a role new keys; clients follow by themselves. --dry-run lists the keys, and which are available.
 
     Needs the keys of root; for namespaces, releases and listing, the keys of targets.
@@ -248,7 +244,6 @@ def registry_rotate(
         destroy = ", then destroy the old keys in keys/retired" if done.at_hand.intersection(done.gone) else ""
         push = as_command("skillhub", "registry", "push", folder, "TARGET")
         common.terminal.say(f"publish the site: {push}{destroy}")
-    return 0
 
 
 def registry_refresh(
@@ -257,7 +252,7 @@ def registry_refresh(
     within: Annotated[float, Arg("--within DAYS", "Renew documents that expire within this time.", min=0)] = 2,
     role: Annotated[Strings, Arg("--role ROLE", "Always renew the document of this role (repeatable).")] = None,
     keys: KeysDir = None,
-) -> int:
+) -> None:
     """Renew documents that expire soon, with the online keys only. For cron, once a day.
 
     It warns 30 days before a document needs offline keys; provide the keys, and name the role with --role.
@@ -270,14 +265,13 @@ def registry_refresh(
         text = f"the document of {each.role} expires {each.expires}; with the offline keys in place: {again}"
         common.terminal.warn(f"warning: {text}")
     if common.json:
-        common.terminal.answer("registry refresh", {"renewed": done.renewed, "waiting": done.waiting})
+        common.answer("registry refresh", {"renewed": done.renewed, "waiting": done.waiting})
     elif done.renewed:
         verb = "to renew" if common.dry_run else "renewed"
         first = min(each.expires for each in done.renewed)
         common.terminal.did(f"documents {verb}: {len(done.renewed)}; the first expires {first}", "green")
     elif sys.stderr.isatty():
         common.terminal.say("nothing to renew")
-    return 0
 
 
 def _time(text: str) -> str:
@@ -298,7 +292,7 @@ def registry_advise(
     reason: Annotated[str, Arg("--reason TEXT", "Why the digests are bad, for users to read.")] = "",
     withdraw: Annotated[Strings, Arg("--withdraw ID", "Take back an advisory or a digest (repeatable).")] = None,
     keys: KeysDir = None,
-) -> int:
+) -> None:
     """Publish advisories. Clients refuse these digests, and show the advisories in every audit.
 
     An advisory with the id of an earlier one replaces it.
@@ -327,7 +321,7 @@ def registry_push(
     common: Common,
     folder: Dir,
     target: Annotated[str, Arg("TARGET", "A folder, s3://BUCKET/PREFIX, oci://HOST/NAME:TAG or git+URL@BRANCH.")],
-) -> int:
+) -> None:
     """Publish a registry's site. Writes immutable files first, the timestamp last; never overwrites newer metadata.
 
     For S3, set the usual AWS variables (AWS_ENDPOINT_URL_S3 for other stores). For an OCI registry, run docker login,
@@ -349,7 +343,6 @@ def registry_push(
         common.terminal.did(f"{target}{new}: {common.would('write', 'published')} {counts}", "green")
     else:
         common.terminal.did(f"{target}: already up to date, {done.unchanged} files")
-    return 0
 
 
 def registry_init(
@@ -360,7 +353,7 @@ def registry_init(
     github_pages: Annotated[bool, Arg("--github-pages", "Write a workflow that publishes on GitHub Pages.")] = False,
     bins: Annotated[int, Arg("--bins N", "Signed documents for all publishers' releases, a power of 2.")] = 16,
     keys: KeysDir = None,
-) -> int:
+) -> None:
     """Create an empty registry. Publish DIR/site; keep DIR/keys secret.
 
     The passphrase for the keys is read from the terminal, or from SKILLHUB_PASSPHRASE.
@@ -387,7 +380,7 @@ def registry_init(
         return common.answer("registry init", made)
     if common.dry_run:
         common.terminal.did(f"{path}: would create a registry")
-        return 0
+        return
     common.terminal.did(f"{path}: created a registry, root {fingerprint}", "green")
     common.terminal.did(f"  the publisher {publisher} signs unsigned skills; --publisher names another")
     common.terminal.did(f"  serve {RegistryDir(folder).site} with any web server; it contains no secrets")
@@ -402,7 +395,6 @@ def registry_init(
         _pages()
     except UsageError as error:
         common.terminal.did(f"  {error.message} ({error.hint})")
-    return 0
 
 
 def registry_add(
@@ -410,7 +402,7 @@ def registry_add(
     folder: Dir,
     skills: Annotated[list[str], Arg("SKILL...", "Folders or archives.")],
     keys: KeysDir = None,
-) -> int:
+) -> None:
     """Publish skills, all or none. The registry signs unsigned skills; signers of the others must be admitted.
 
     A new name needs the offline keys.
@@ -430,7 +422,6 @@ def registry_add(
         common.terminal.did(f"{release.name} {release.version} was added before, with the same content")
     if added.releases and not common.dry_run:
         common.terminal.say(f"to publish that: {as_command('skillhub', 'registry', 'push', folder, 'TARGET')}")
-    return 0
 
 
 # ``publish``: all steps from a skill's folder to a colleague's install.
@@ -445,7 +436,7 @@ def publish(
     registry: Annotated[str | None, Arg("--registry DIR", "The registry's folder; stored for this target.")] = None,
     key: Annotated[str | None, Arg("--key NAME|FILE", "Your key to sign with (default: the registry's).")] = None,
     keys: KeysDir = None,
-) -> int:
+) -> None:
     """Publish a skill in one step. Validates, signs and packs it, adds it to your registry, and pushes the registry.
 
     Shows the differences from the last release and asks once. TARGET is a target of registry push, or the registry's
@@ -501,12 +492,11 @@ def publish(
     done = common.would("publish", "published")
     pushed = f"; {amount(len(written), 'file')} pushed" if written else ""
     again = "" if planned.is_new else f" (the registry had this release already{pushed})"
-    status = common.done("publish", value, f"{done} {release.name} {release.version} to {where}{again}", "green")
+    common.done("publish", value, f"{done} {release.name} {release.version} to {where}{again}", "green")
     hub = RegistryDir(target.registry)
     add = "skillhub", "source", "add", hub.settings().publisher, hub.settings().url or "URL"
     if not common.dry_run:
         common.terminal.say(f"to install from it: {as_command(*add, '--fingerprint', hub.fingerprint())}")
-    return status
 
 
 def _ask(planned: ReleasePlan, where: str, common: Common) -> list[Asked]:
@@ -540,7 +530,7 @@ def registry_check(
     time = common.time()
     found = checks.check(place, time.now(), time, partial(fetcher_of, common))
     if common.json:
-        common.terminal.answer("registry check", {"ok": not found.problems, **asdict(found)})
+        common.answer("registry check", {"ok": not found.problems, **asdict(found)})
     else:
         common.terminal.warn_each(f"{issue} [{issue.code}]" for issue in found.warnings)
         for issue in found.problems:
@@ -555,7 +545,7 @@ def registry_serve(
     folder: Dir,
     host: Annotated[str, Arg("--host ADDRESS", "The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Arg("--port N", "The port; 0 takes a free one.")] = 8000,
-) -> int:
+) -> None:
     """Serve a registry's site, read-only. For tests and small teams; any other web server can serve the site too.
 
     It also answers shallow git clones, searches, the APIs of ClawHub and ToolHive, and MCP at /mcp.
@@ -567,7 +557,7 @@ def registry_serve(
         server = site_server(site, host, port, _handler(common, folder, ending))
         url = f"http://{host}:{server.server_port}"
         if common.json:
-            common.terminal.answer("registry serve", {"url": url})
+            common.answer("registry serve", {"url": url})
         else:
             common.terminal.out(f"serving {site} at {url} (stop with Ctrl-C)")
         sys.stdout.flush()  # a program may wait for the address on a pipe
@@ -577,7 +567,6 @@ def registry_serve(
             common.terminal.say("stopped")
         finally:
             server.server_close()
-    return 0
 
 
 def _handler(common: Common, folder: str, ending: ExitStack) -> type[SiteHandler]:

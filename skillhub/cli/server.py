@@ -32,7 +32,7 @@ HOME: Final = "SKILLHUB_HOME"
 # skillhub's entry in an agent's configuration, and the check of MCP servers.
 
 
-def show_entry(common: Common, agent: str) -> int:
+def show_entry(common: Common, agent: str) -> None:
     """Show skillhub's entry for an agent's configuration, and the path of the file."""
     entry = OwnEntry(_known(agent), open_ports(common))
     path = entry.file.path
@@ -40,12 +40,11 @@ def show_entry(common: Common, agent: str) -> int:
         return common.answer("mcp", {"agent": entry.agent, "path": path, "entry": entry.spelled})
     common.terminal.say(f"{entry.agent} reads it from {path}", "dim")
     common.terminal.lines(entry.text)
-    return 0
 
 
 def mcp_install(
     common: Common, agent: Annotated[Strings, Arg("--agent NAME", "The agent (repeatable).")] = None
-) -> int:
+) -> None:
     """Write the entry of `skillhub mcp` for an agent. Asks first.
 
     The entry in the agent's configuration runs `skillhub mcp`. With --global, it applies to all of your projects.
@@ -71,12 +70,11 @@ def mcp_install(
         common.terminal.did(text, "green" if row["changed"] else "plain")
     if HOME in ports.environ:
         common.terminal.say(f"note: the agent has to start with the same {HOME}, or it finds no skills")
-    return 0
 
 
 def mcp_remove(
     common: Common, agent: Annotated[Strings, Arg("--agent NAME", "The agent (repeatable).")] = None
-) -> int:
+) -> None:
     """Remove the entry that `mcp install` wrote. One that was changed since stays in the agent's configuration.
 
     Example: skillhub mcp remove --agent claude-code
@@ -92,7 +90,6 @@ def mcp_remove(
         done = common.would("remove", "removed")
         text = f"{done} the MCP server skillhub: {path}" if changed else f"{path} has no MCP server skillhub"
         common.terminal.did(text)
-    return 0
 
 
 def mcp_check(
@@ -185,7 +182,9 @@ PrintConfig = Annotated[
 ]
 
 
-def mcp(common: Common, no_tools: NoTools = False, all_: Everything = False, print_config: PrintConfig = None) -> int:
+def mcp(
+    common: Common, no_tools: NoTools = False, all_: Everything = False, print_config: PrintConfig = None
+) -> None:
     """Serve the skills of this project, and of the user, to an agent over MCP, on stdin and stdout.
 
     Serves only skills that are locked, agreed to and enabled, with the files of the lock. Agents start this command.
@@ -202,7 +201,6 @@ def mcp(common: Common, no_tools: NoTools = False, all_: Everything = False, pri
         if is_typed:
             common.terminal.say("waiting for an agent's requests on stdin (stop with Ctrl-C)")
         server.serve_stdio(content, ends, with_tools=not no_tools)
-    return 0
 
 
 @contextmanager
@@ -238,7 +236,7 @@ def serve(
     allow_host: Annotated[
         Strings, Arg("--allow-host NAME", "Accept requests for this host name too (repeatable).")
     ] = None,
-) -> int:
+) -> None:
     """Serve the skills of this project over HTTP: a page, an API, JSON-RPC. Changes nothing; Ctrl-C ends it.
 
     Example: skillhub serve --port 8580
@@ -260,7 +258,7 @@ def serve(
 
     def announce() -> None:
         if common.json:
-            common.terminal.answer("serve", {"url": url})
+            common.answer("serve", {"url": url})
         else:
             common.terminal.out(url)
             common.terminal.say("stop with Ctrl-C")
@@ -269,7 +267,6 @@ def serve(
     access = guard.AccessRules(address.host, address.ip, port, allow_host or (), token)
     application.run(application.server_of(workplace, access), listener, announce)
     common.terminal.say("stopped")
-    return 0
 
 
 def read_token(path: str) -> str:

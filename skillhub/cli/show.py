@@ -50,7 +50,7 @@ def show(
     file: Annotated[
         str | None, Arg("--file PATH", "Show this file, with the findings of the scan at their lines.")
     ] = None,
-) -> int:
+) -> None:
     """Show a skill that is installed, in an agent's folder, or offered by a source. Installs nothing.
 
     Example: skillhub show github:gh-fix-ci --file SKILL.md
@@ -65,11 +65,10 @@ def show(
     if files and not common.json:
         for text, tone in listing(shown.tree, scan(shown.tree)):
             common.terminal.out(text, tone)
-        return 0
+        return
     if common.json:
         return common.answer("show", shown.to_json())
     _draw(shown, _state(shown.skill, common.open_project()), common.terminal)
-    return 0
 
 
 def _state(skill: Skill, project: Project) -> str:
@@ -139,7 +138,7 @@ def _spelled(release: Release) -> str:
     return f"{spelled} {release.taken_back}" if release.taken_back else spelled
 
 
-def show_file(common: Common, name: str, tree: Tree, path: str) -> int:
+def show_file(common: Common, name: str, tree: Tree, path: str) -> None:
     """Show one file of a skill: on a terminal with line numbers and findings, elsewhere its text alone.
 
     Raises:
@@ -156,12 +155,11 @@ def show_file(common: Common, name: str, tree: Tree, path: str) -> int:
         return common.answer("show file", {"skill": name, **row, "text": text, "findings": findings})
     if sys.stdout.isatty():
         common.terminal.page(numbered(path, file, findings))
-        return 0
+        return
     if text is None:
         raise UsageError(f"{quote(path)} is binary: it has no text to show")
     common.terminal.warn_each(common.terminal.once(map(str, findings)))
     common.terminal.lines(text)
-    return 0
 
 
 # ``use``: prints one skill for one use.
@@ -171,7 +169,7 @@ def use(
     common: Common,
     ref: Annotated[str, Arg("NAME|REF", "An installed skill, or a reference.")],
     skill: Annotated[str | None, Arg("--skill NAME", "This skill of several.")] = None,
-) -> int:
+) -> None:
     """Print the instructions of one skill for one use. Asks nothing, installs nothing, runs nothing.
 
     The skill is verified and scanned as for install. A missing signature and findings are warnings on stderr.
@@ -196,7 +194,6 @@ def use(
     if others:
         shows = common.command("show", ref, *(("--skill", skill) if skill else ()), "--file", others[0])
         common.terminal.say(f"it has {amount(len(others), 'more file')}: {shows}", "dim")
-    return 0
 
 
 def _facts(found: Candidate) -> dict[str, Any]:
@@ -234,7 +231,7 @@ def search(
     local: Annotated[bool, Arg("--local", "Search only local skills; contact no source.")] = False,
     limit: Annotated[int, Arg("--limit N", "The number of results, at most 50.", min=1)] = 8,
     host: HostName = "agents",
-) -> int:
+) -> None:
     """Search the skills that sources list and the skills here. Shows the best match first, and why it matches.
 
     Example: skillhub search failing checks
@@ -267,7 +264,6 @@ def search(
     now, hits = common.time().now(), {hit.source for hit in found.hits}
     if ages := [f"{alias} {each.age(now)}" for alias, each in listed.kept.items() if alias in hits]:
         common.terminal.say(f"listed: {', '.join(ages)}", "dim")
-    return 0
 
 
 # ``schema``: shows the JSON Schema of a document, or of a command's answer with ``--json``.
@@ -278,7 +274,7 @@ def schema(
     words: Annotated[
         Strings, Arg("[NAME]...", "A document, or a command and its subcommand (default: list all).")
     ] = None,
-) -> int:
+) -> None:
     """Show the JSON Schema of a document, or of a command's answer with --json.
 
     Example: skillhub schema lock
@@ -294,20 +290,19 @@ def schema(
             common.terminal.out(f"{kind}:", "bold")
             for each in names:
                 common.terminal.out(f"  {each}")
-        return 0
+        return
     try:
         document = schema_of(name)
     except KeyError as error:
         hint = "skillhub schema lists all schemas"
         raise NotFound(f"there is no schema of {quote(name)}", hint=hint) from error
     common.terminal.lines(json.dumps(document, indent=2))
-    return 0
 
 
 # ``catalog``, ``resolve`` and ``load``: show the list, the mentions and the texts of an agent in the working folder.
 
 
-def catalog(common: Common, host: HostName = "agents", window: Window = None) -> int:
+def catalog(common: Common, host: HostName = "agents", window: Window = None) -> None:
     """Show the list of skills for an agent's model, in the agent's format and budget.
 
     Example: skillhub catalog --host codex
@@ -335,7 +330,6 @@ def catalog(common: Common, host: HostName = "agents", window: Window = None) ->
     for problem in seen.problems:
         line = f":{problem.line}" if problem.line else ""
         common.terminal.warn_of(f"{problem.path}{line}", problem.message)
-    return 0
 
 
 def _show_bill(seen: Section, common: Common) -> None:
@@ -352,7 +346,7 @@ def _show_bill(seen: Section, common: Common) -> None:
 
 def resolve(
     common: Common, text: Annotated[str, Arg("TEXT", "A user's message to an agent.")], host: HostName = "agents"
-) -> int:
+) -> None:
     """Show the skills that a message to an agent names, and the rest of the message. Loads no skill.
 
     If a mention may mean several skills, all of them are listed and none is chosen.
@@ -371,7 +365,6 @@ def resolve(
     if not found.mentions:
         common.terminal.say("no skill is mentioned; a mention is written $NAME")
     common.terminal.out(f"task: {found.task}")
-    return 0
 
 
 def load(
@@ -383,7 +376,7 @@ def load(
     arguments: Annotated[str, Arg("--arguments TEXT", "The user's arguments, inserted into its instructions.")] = "",
     session: Annotated[str, Arg("--session ID", "The id of the session, inserted into its instructions.")] = "",
     host: HostName = "agents",
-) -> int:
+) -> None:
     """Show a skill as an agent loads it: its instructions in the agent's envelope. Runs nothing.
 
     A locked skill is refused if its files differ from the lock. A skill that the agent's settings ask about is
@@ -417,7 +410,6 @@ def load(
     if common.json:
         return common.answer("load", envelope.to_json(loaded, agent))
     common.terminal.lines(f"{envelope.inject(loaded, agent)}\n")
-    return 0
 
 
 def seen_by(common: Common, host: str, around: Surroundings | None = None, name: str = "") -> tuple[Profile, Catalog]:

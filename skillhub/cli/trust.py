@@ -49,7 +49,7 @@ def source_add(
     fingerprint: Fingerprint = None,
     allow_unsigned: Annotated[bool, Arg("--allow-unsigned", "Accept a source that is not a registry.")] = False,
     suggested: Annotated[bool, Arg("--suggested", "Offer well-known public repositories, one by one.")] = False,
-) -> int:
+) -> None:
     """Add a source of skills. A registry, or any repository, site, folder, OCI artifact or MCP server.
 
     A registry is pinned by its root: without --root or --fingerprint, skillhub shows the fingerprint and asks. Any
@@ -78,7 +78,7 @@ def source_add(
     return common.done("source add", _json(source), text, "green")
 
 
-def _add_suggested(common: Common, ports: Ports) -> int:
+def _add_suggested(common: Common, ports: Ports) -> None:
     """Ask about each suggested repository that the user does not have, without those that cannot be reached.
 
     Raises:
@@ -117,7 +117,6 @@ def _add_suggested(common: Common, ports: Ports) -> int:
             common.terminal.say(f"its skills are signed; to trust the signer, save {certificate}, then: {trust}")
     if not added and not left:
         common.terminal.say("you have every suggested source")
-    return 0
 
 
 def _by_cause(failed: Mapping[str, SourceError | FormatError]) -> list[str]:
@@ -128,7 +127,7 @@ def _by_cause(failed: Mapping[str, SourceError | FormatError]) -> list[str]:
     return [f"{', '.join(each)}: {cause}" for cause, each in aliases.items()]
 
 
-def source_list(common: Common) -> int:
+def source_list(common: Common) -> None:
     """List the sources.
 
     Example: skillhub source list
@@ -138,10 +137,9 @@ def source_list(common: Common) -> int:
         return common.answer("source list", {"sources": [_facts(source, common) for source in sources]})
     for source in sources:
         _draw(source, common)
-    return 0
 
 
-def source_show(common: Common, name: SourceName) -> int:
+def source_show(common: Common, name: SourceName) -> None:
     """Show a source and the skills that it lists.
 
     Example: skillhub source show github
@@ -160,12 +158,11 @@ def source_show(common: Common, name: SourceName) -> int:
             common.terminal.out(f"    {key}", "dim")
     cells = [(each.name, each.version or "-", each.publisher or "-", each.description) for each in newest]
     common.terminal.table(("NAME", "VERSION", "PUBLISHER", "DESCRIPTION"), cells, is_short=True)
-    return 0
 
 
 def source_refresh(
     common: Common, names: Annotated[Strings, Arg("[NAME]...", "Sources (default: all without a root).")] = None
-) -> int:
+) -> None:
     """Read the lists of sources again, and show new and removed skills. Installed skills do not change.
 
     Example: skillhub source refresh anthropics
@@ -197,10 +194,11 @@ def source_refresh(
         raise failed
     if not (rows or common.json):
         common.terminal.say("nothing to refresh: no source is a repository or a folder")
-    return common.answer("source refresh", {"sources": rows}) if common.json else 0
+    if common.json:
+        common.answer("source refresh", {"sources": rows})
 
 
-def source_remove(common: Common, name: SourceName) -> int:
+def source_remove(common: Common, name: SourceName) -> None:
     """Remove a source; the skills that you installed from it stay.
 
     Example: skillhub source remove acme
@@ -225,10 +223,9 @@ def source_remove(common: Common, name: SourceName) -> int:
     again = ("add", gone.alias, gone.url) if gone.named_by == "person" else ("trust", gone.alias)
     back = as_command("skillhub", "source", *again, *pin)
     common.terminal.say(f"to add it again: {back}")
-    return 0
 
 
-def source_trust(common: Common, name: SourceName, root: Root = None, fingerprint: Fingerprint = None) -> int:
+def source_trust(common: Common, name: SourceName, root: Root = None, fingerprint: Fingerprint = None) -> None:
     """Trust a source that the project proposes, or a source's new root.
 
     A proposed source counts in this project only.
@@ -313,15 +310,9 @@ def _spelled(source: Source) -> str:
 # ``publisher``: lists, trusts and removes those who may sign skills.
 
 PublisherName = Annotated[str, Arg("NAME", "Your name for the publisher.")]
-KeyFile = Annotated[str | None, Arg("--key FILE", "A public key, PEM.")]
-RootFile = Annotated[str | None, Arg("--certificate FILE", "A root certificate, PEM.")]
-Account = Annotated[str | None, Arg("--identity NAME", "A Sigstore identity: mail address or URI.")]
-Issuer = Annotated[str | None, Arg("--issuer URL", "The OpenID provider that issues the identity.")]
-TrustedRoot = Annotated[str | None, Arg("--trusted-root FILE", "The trusted root of a private Sigstore.")]
-Only = Annotated[Strings, Arg("--source NAME", "Only for skills of this source (repeatable).")]
 
 
-def publisher_list(common: Common) -> int:
+def publisher_list(common: Common) -> None:
     """List the publishers that you trust to sign skills.
 
     Example: skillhub publisher list
@@ -337,19 +328,18 @@ def publisher_list(common: Common) -> int:
                 common.terminal.out(f"  {each['identity']} ({each['issuer']})")
     if not rows:
         common.terminal.say("no publisher is trusted; to trust one: skillhub publisher trust NAME --key FILE")
-    return 0
 
 
 def publisher_trust(
     common: Common,
     name: PublisherName,
-    key: KeyFile = None,
-    certificate: RootFile = None,
-    identity: Account = None,
-    issuer: Issuer = None,
-    trusted_root: TrustedRoot = None,
-    source: Only = None,
-) -> int:
+    key: Annotated[str | None, Arg("--key FILE", "A public key, PEM.")] = None,
+    certificate: Annotated[str | None, Arg("--certificate FILE", "A root certificate, PEM.")] = None,
+    identity: Annotated[str | None, Arg("--identity NAME", "A Sigstore identity: mail address or URI.")] = None,
+    issuer: Annotated[str | None, Arg("--issuer URL", "The OpenID provider that issues the identity.")] = None,
+    trusted_root: Annotated[str | None, Arg("--trusted-root FILE", "The trusted root of a private Sigstore.")] = None,
+    source: Annotated[Strings, Arg("--source NAME", "Only for skills of this source (repeatable).")] = None,
+) -> None:
     """Trust a publisher's key or certificate root. A second key of the same name is trusted beside the first.
 
     A Sigstore identity needs the extra sigstore.
@@ -377,10 +367,9 @@ def publisher_trust(
     verb = "might" if common.dry_run else "may"
     for each in trusted["signers"]:
         common.terminal.did(f"{name} {verb} sign with the {each['kind']} {each['fingerprint']}", "green")
-    return 0
 
 
-def publisher_remove(common: Common, name: PublisherName) -> int:
+def publisher_remove(common: Common, name: PublisherName) -> None:
     """Stop trusting a publisher. Its installed skills stay, but cannot be installed again.
 
     Example: skillhub publisher remove acme
