@@ -9,7 +9,7 @@ from struct import Struct
 from typing import Final
 
 from skillhub.archive.limits import Entry, Limits, check_path, fold, is_lookalike, unsafe
-from skillhub.archive.zip import read_zip
+from skillhub.archive.zip import CENTRAL, CENTRAL_FORM, END, END_FORM, LOCAL, LOCAL_FORM, UTF8, read_zip
 from skillhub.errors import FormatError, UnsafeArchive
 from skillhub.formats.text import quote
 from skillhub.model.tree import SKILL_MD, ArchiveKind, File, Tree, Unpacked
@@ -209,10 +209,6 @@ _DOS_DATE: Final = 1 << 5 | 1
 _EPOCH: Final = 315_532_800
 _VERSION: Final = 20
 _MADE_BY_UNIX: Final = 3 << 8 | _VERSION
-_UTF8: Final = 1 << 11
-_LOCAL: Final = Struct("<4s5H3I2H")
-_CENTRAL: Final = Struct("<4s6H3I5H2I")
-_END: Final = Struct("<4s4H2IH")
 
 _BLOCK: Final = 512
 _STORED_MAX: Final = 0xFFFF
@@ -249,15 +245,15 @@ def zip_parts(files: Mapping[str, File], compress: bool = False) -> list[bytes]:
         packed = _deflate(file.data) if compress else file.data
         method = zlib.DEFLATED if len(packed) < len(file.data) else 0
         body = packed if method else file.data
-        flags = 0 if name.isascii() else _UTF8
+        flags = 0 if name.isascii() else UTF8
         crc = zlib.crc32(file.data)
         shared = (_VERSION, flags, method, 0, _DOS_DATE, crc, len(body), len(file.data), len(name), 0)
-        bodies += (_LOCAL.pack(b"PK\x03\x04", *shared), name, body)
+        bodies += (LOCAL_FORM.pack(LOCAL, *shared), name, body)
         mode = (0o100000 | _mode(file)) << 16
-        directory += (_CENTRAL.pack(b"PK\x01\x02", _MADE_BY_UNIX, *shared, 0, 0, 0, mode, offset), name)
-        offset += _LOCAL.size + len(name) + len(body)
+        directory += (CENTRAL_FORM.pack(CENTRAL, _MADE_BY_UNIX, *shared, 0, 0, 0, mode, offset), name)
+        offset += LOCAL_FORM.size + len(name) + len(body)
     central = b"".join(directory)
-    end = _END.pack(b"PK\x05\x06", 0, 0, len(files), len(files), len(central), offset, 0)
+    end = END_FORM.pack(END, 0, 0, len(files), len(files), len(central), offset, 0)
     return [*bodies, central, end]
 
 

@@ -22,7 +22,7 @@ _SPLIT: Final = ("zip-split", "expected the whole archive in one file, found a p
 _MAX16: Final = 0xFFFF
 _MAX32: Final = 0xFFFFFFFF
 
-_END_FORM: Final = Struct("<4s4H2IH")
+END_FORM: Final = Struct("<4s4H2IH")
 _END64_FORM: Final = Struct("<4sQ2H2I4Q")
 _LOCATOR64_FORM: Final = Struct("<4sIQI")
 
@@ -43,8 +43,8 @@ def find_directory(data: bytes) -> Directory:
         UnsafeArchive: ``zip-comment``, ``zip-split``, ``zip-zip64``, ``zip-not-tiled``.
     """
     at = _find_end(data)
-    _, disk, first_disk, here, count, size, start, _ = _END_FORM.unpack_from(data, at)
-    comment = data[at + _END_FORM.size :]
+    _, disk, first_disk, here, count, size, start, _ = END_FORM.unpack_from(data, at)
+    comment = data[at + END_FORM.size :]
     if any(record in comment for record in _RECORDS):
         raise unsafe("zip-comment", "the archive's comment holds records of an archive")
     if disk not in (0, _MAX16) or first_disk not in (0, _MAX16) or here != count:
@@ -66,12 +66,12 @@ def find_directory(data: bytes) -> Directory:
 
 def _find_end(data: bytes) -> int:
     """Return the offset of the first end record that, with its comment, ends at the end of the file."""
-    offset = data.find(END, max(0, len(data) - _END_FORM.size - _MAX16))
-    while 0 <= offset <= len(data) - _END_FORM.size:
-        if offset + _END_FORM.size + int.from_bytes(data[offset + 20 : offset + 22], "little") == len(data):
+    offset = data.find(END, max(0, len(data) - END_FORM.size - _MAX16))
+    while 0 <= offset <= len(data) - END_FORM.size:
+        if offset + END_FORM.size + int.from_bytes(data[offset + 20 : offset + 22], "little") == len(data):
             return offset
         offset = data.find(END, offset + 1)
-    if 0 <= data.find(END) <= len(data) - _END_FORM.size:
+    if 0 <= data.find(END) <= len(data) - END_FORM.size:
         raise unsafe("zip-not-tiled", "expected the end record and its comment to end where the file ends")
     if data.startswith(_RECORDS):
         raise FormatError("expected a zip file, found one that is cut off")
@@ -97,10 +97,10 @@ def _directory64(data: bytes, offset: int) -> tuple[int, tuple[int, int, int]]:
 # The headers of a zip file's entries, their values resolved (APPNOTE.TXT 6.3.10, section 4).
 
 LOCAL: Final = b"PK\x03\x04"
-_CENTRAL: Final = b"PK\x01\x02"
+CENTRAL: Final = b"PK\x01\x02"
 
 DESCRIBED: Final = 1 << 3
-_UTF8: Final = 1 << 11
+UTF8: Final = 1 << 11
 _LEVEL: Final = 0b110
 _ENCRYPTED: Final = 1 << 0 | 1 << 6 | 1 << 13
 
@@ -110,8 +110,8 @@ _ENCRYPTION_EXTRAS: Final = frozenset({0x0014, 0x0015, 0x0016, 0x0017, 0x9901})
 # Honest tools write two to five; a header full of empty ones would take sixteen thousand steps.
 _MAX_EXTRAS: Final = 32
 
-_LOCAL_FORM: Final = Struct("<4s5H3I2H")
-_CENTRAL_FORM: Final = Struct("<4s6H3I5H2I")
+LOCAL_FORM: Final = Struct("<4s5H3I2H")
+CENTRAL_FORM: Final = Struct("<4s6H3I5H2I")
 _EXTRA_FORM: Final = Struct("<2H")
 _UNICODE_FORM: Final = Struct("<BI")
 
@@ -131,40 +131,6 @@ class ZipMember(NamedTuple):
     start: int
 
 
-class _Central(NamedTuple):
-    signature: bytes
-    made_by: int
-    needed: int
-    flags: int
-    method: int
-    time: int
-    date: int
-    crc: int
-    packed: int
-    size: int
-    name_length: int
-    extra_length: int
-    comment_length: int
-    disk: int
-    internal: int
-    attributes: int
-    start: int
-
-
-class _Local(NamedTuple):
-    signature: bytes
-    needed: int
-    flags: int
-    method: int
-    time: int
-    date: int
-    crc: int
-    packed: int
-    size: int
-    name_length: int
-    extra_length: int
-
-
 def read_directory(data: bytes, directory: Directory, limits: Limits) -> list[ZipMember]:
     """Return the entries of the central directory (4.3.12), which they must fill exactly.
 
@@ -177,7 +143,7 @@ def read_directory(data: bytes, directory: Directory, limits: Limits) -> list[Zi
     offset, stop = directory.start, directory.start + directory.size
     total = 0
     for _ in range(directory.entries):
-        if offset + _CENTRAL_FORM.size > stop or not data.startswith(_CENTRAL, offset):
+        if offset + CENTRAL_FORM.size > stop or not data.startswith(CENTRAL, offset):
             raise unsafe("zip-not-tiled", f"expected {directory.entries} entries, found {len(members)}")
         member, offset = _central(data, offset, stop)
         if len(member.raw_name) > limits.path + 1:
@@ -187,7 +153,7 @@ def read_directory(data: bytes, directory: Directory, limits: Limits) -> list[Zi
             raise unsafe("too-large", f"a skill has at most {limits.total} bytes unpacked", member.path)
         members.append(member)
     if offset != stop:
-        reason = "zip-hidden-entry" if data.startswith(_CENTRAL, offset) else "zip-not-tiled"
+        reason = "zip-hidden-entry" if data.startswith(CENTRAL, offset) else "zip-not-tiled"
         raise unsafe(reason, f"{stop - offset} bytes follow the last entry of the central directory")
     return members
 
@@ -207,35 +173,39 @@ def body_start(data: bytes, member: ZipMember, stop: int) -> int:
     path = member.path
     if not data.startswith(LOCAL, member.start):
         raise unsafe("zip-header-mismatch", "the central directory has an entry without a local header", path)
-    if member.start + _LOCAL_FORM.size > stop:
+    if member.start + LOCAL_FORM.size > stop:
         raise unsafe("zip-not-tiled", "the local header reaches into what follows", path)
-    local = _Local._make(_LOCAL_FORM.unpack_from(data, member.start))
-    name_at = member.start + _LOCAL_FORM.size
-    extra_at = name_at + local.name_length
-    body_at = extra_at + local.extra_length
+    _, _, flags, method, _, _, crc, packed, size, name_length, extra_length = LOCAL_FORM.unpack_from(
+        data, member.start
+    )
+    name_at = member.start + LOCAL_FORM.size
+    extra_at = name_at + name_length
+    body_at: int = extra_at + extra_length
     if body_at > stop:
         raise unsafe("zip-not-tiled", "the local header reaches into what follows", path)
-    if (local.flags ^ member.flags) & _UTF8:
+    if (flags ^ member.flags) & UTF8:
         raise unsafe("name-encoding", "the two headers disagree on the encoding of the name", path)
-    same = (data[name_at:extra_at], local.method, local.flags)
-    if same != (member.raw_name, member.method, member.flags):
+    if (data[name_at:extra_at], method, flags) != (member.raw_name, member.method, member.flags):
         raise unsafe("zip-header-mismatch", "the two headers disagree on name, method or flags", path)
     extras = _extras(data[extra_at:body_at], member.raw_name, path)
-    size, packed = _widen((local.size, local.packed), extras.get(_ZIP64), path)
+    size, packed = _widen((size, packed), extras.get(_ZIP64), path)
     # A streaming tool writes zero for a value that it does not know yet, and the value if it does.
     unknown = 0 if member.flags & DESCRIBED else None
-    pairs = ((local.crc, member.crc), (packed, member.packed), (size, member.size))
+    pairs = ((crc, member.crc), (packed, member.packed), (size, member.size))
     if any(actual not in (expected, unknown) for actual, expected in pairs):
         raise unsafe("zip-header-mismatch", "the two headers disagree on size or CRC", path)
     return body_at
 
 
 def _central(data: bytes, offset: int, stop: int) -> tuple[ZipMember, int]:
-    central = _Central._make(_CENTRAL_FORM.unpack_from(data, offset))
-    name_at = offset + _CENTRAL_FORM.size
-    extra_at = name_at + central.name_length
-    comment_at = extra_at + central.extra_length
-    next_at = comment_at + central.comment_length
+    _, made_by, _, flags, method, _, _, crc, *numbers, disk, _, attributes, start = CENTRAL_FORM.unpack_from(
+        data, offset
+    )
+    packed, size, name_length, extra_length, comment_length = numbers
+    name_at = offset + CENTRAL_FORM.size
+    extra_at = name_at + name_length
+    comment_at = extra_at + extra_length
+    next_at: int = comment_at + comment_length
     if next_at > stop:
         raise unsafe("zip-not-tiled", "an entry reaches beyond the central directory")
     raw_name = data[name_at:extra_at]
@@ -243,19 +213,17 @@ def _central(data: bytes, offset: int, stop: int) -> tuple[ZipMember, int]:
     if END in data[comment_at:next_at]:
         raise unsafe("zip-comment", "the entry's comment holds records of an archive", path)
     extras = _extras(data[extra_at:comment_at], raw_name, path)
-    if central.disk:
+    if disk:
         raise unsafe("zip-split", "the entry begins in another file", path)
-    numbers = (central.size, central.packed, central.start)
-    size, packed, start = _widen(numbers, extras.get(_ZIP64), path)
-    _check_flags(central.flags, path)
-    stated = central.made_by, central.flags, central.method, central.crc
-    return ZipMember(raw_name, path, *stated, packed, size, central.attributes, start), next_at
+    size, packed, start = _widen((size, packed, start), extras.get(_ZIP64), path)
+    _check_flags(flags, path)
+    return ZipMember(raw_name, path, made_by, flags, method, crc, packed, size, attributes, start), next_at
 
 
 def _check_flags(flags: int, path: str) -> None:
     if flags & _ENCRYPTED:
         raise unsafe("zip-encrypted", "the entry is encrypted", path)
-    if flags & ~(_LEVEL | DESCRIBED | _UTF8):
+    if flags & ~(_LEVEL | DESCRIBED | UTF8):
         raise unsafe("zip-flags", f"expected no flags but bits 1 to 3 and 11, found {flags:#06x}", path)
 
 

@@ -41,17 +41,12 @@ WORDS = {name: frozenset(" ".join(lines).split()) for name, lines in packaged("m
 
 # Programs that run code in their arguments; they are ordinary only with a script by its absolute path.
 _INTERPRETERS = WORDS["interpreters"]
-# Programs that run a command in their arguments, or fetch and run a command from a file.
-_WRAPPERS = WORDS["wrappers"]
 _LAUNCHERS = WORDS["launchers"]
-_KNOWN = _INTERPRETERS | _WRAPPERS | _LAUNCHERS
+_KNOWN = _INTERPRETERS | WORDS["wrappers"] | _LAUNCHERS
 # The names among these that are no common arguments of other programs.
 _NAMED_IN_ARGUMENTS = (_INTERPRETERS | _LAUNCHERS | WORDS["named_wrappers"]) - WORDS["other_words"]
 # Packages with a scope that run a command in their arguments.
 _RUNNERS = WORDS["runner_packages"]
-# A name such as `node-20` is a build of the program; with one of these words after the dash it is an MCP server.
-_SERVERS = WORDS["server_words"]
-_PREFIXES = WORDS["prefixes"]
 # Python with its options before a script or a module, the interpreters that take a script, and names of modules.
 _PYTHON = deferred(r"(?:python|pypy|py)w?[0-9.]*t?")
 _PYTHON_FLAGS = deferred(r"-[uBIPsEb]+")
@@ -98,21 +93,13 @@ _ANYBODYS = deferred(
     r"|^(?:/(?:private/)?(?:proc|dev|tmp|var/tmp|run|var/run)/)"
 )
 _LOCAL_PACKAGE = deferred(r"(?:file|link|portal|workspace|exec|patch):|@(?:[./\\]|~/)|^[/~]", re.IGNORECASE)
-_EVALUATES = WORDS["evaluating_options"]
-_RUN_PARTS = WORDS["running_parts"]
 _PARTS = deferred(r"[-_.:/]+|(?<=[a-z0-9])(?=[A-Z])")
-# First arguments that make a program run the others.
-_RUN_FIRST = WORDS["running_subcommands"]
 _SHORT_EVALUATES = deferred(r"-[A-Za-z]{0,2}[ce]")
-# Patterns, in capitals, of variables that make programs load code or run another program.
-_LOADS_CODE = WORDS["loading_variables"]
 
 # The suffix of a script, the package of a script, and the scripts of a language itself, many of which run other code.
 _SUFFIX = deferred(r"\.(?:[cm]?[jt]sx?|py[cwz]?|p[lm]|rb|phar|php)$")
 _PACKAGED = deferred(r"[/\\](?:node_modules|site-packages|dist-packages|gems|share)[/\\]((?:@[^/\\]+[/\\])?[^/\\]+)")
 _OF_A_LANGUAGE = deferred(r"[/\\](?:python|pypy)[0-9.]*[/\\](?!(?:site|dist)-packages[/\\])")
-# Names of programs that are also common names of users' own scripts.
-_OWN_SCRIPTS = WORDS["own_scripts"]
 _FETCHED_SCRIPT = deferred(r"\.(?:[cm]?[jt]sx?|py[cw]?|rb|p[lm]|php|sh)(?:[?#].*)?$", re.IGNORECASE)
 # A repository or an archive, which each start fetches again.
 _FETCHED = deferred(
@@ -203,7 +190,7 @@ def has_shell(words: Iterable[str]) -> bool:
 
 def runs_any_command(program: str) -> bool:
     """Return whether a program is a shell, an interpreter or a wrapper, which runs any command in its arguments."""
-    return has_shell((program,)) or _is_one_of(_program(program), _NAMED_IN_ARGUMENTS | _PREFIXES)
+    return has_shell((program,)) or _is_one_of(_program(program), _NAMED_IN_ARGUMENTS | WORDS["prefixes"])
 
 
 def is_loopback(host: str) -> bool:
@@ -213,7 +200,7 @@ def is_loopback(host: str) -> bool:
 
 def loads_code(name: str) -> bool:
     """Return whether a variable of this name makes programs load code or run another program."""
-    return any(fnmatchcase(name.upper(), pattern) for pattern in _LOADS_CODE)
+    return any(fnmatchcase(name.upper(), pattern) for pattern in WORDS["loading_variables"])
 
 
 def worst(risks: Iterable[Risk]) -> Risk:
@@ -309,7 +296,7 @@ def _is_runner(script: str) -> bool:
     stem = _SUFFIX.sub("", file_name)
     names = {stem, *folders[-1:]} if stem == "__main__" else {stem}
     if stem != file_name:
-        names -= _OWN_SCRIPTS
+        names -= WORDS["own_scripts"]
     names |= {package.replace("\\", "/") for package in _PACKAGED.findall(path)}
     is_known = any(_is_one_of(name, _KNOWN) or name in _RUNNERS or name in _MODULES_THAT_RUN for name in names)
     return is_known or _OF_A_LANGUAGE.search(f"{'/'.join(folders)}/") is not None
@@ -320,7 +307,7 @@ def _with_arguments(words: Sequence[str]) -> Risk:
     for number, word in enumerate(words):
         if word == "--" and number + 1 < len(words) and not words[number + 1].startswith("-"):
             return "shell"
-        if not _is_plain(word) or (number == 0 and word.lower() in _RUN_FIRST):
+        if not _is_plain(word) or (number == 0 and word.lower() in WORDS["running_subcommands"]):
             return "shell"
     return "ordinary"
 
@@ -342,9 +329,9 @@ def _is_plain(word: str) -> bool:
 def _evaluates(option: str) -> bool:
     bare = option.lstrip("-")
     name, parts = bare.lower(), {part.lower() for part in _PARTS.split(bare)}
-    is_long = name in _EVALUATES or name.startswith(("eval", "exec")) or not _RUN_PARTS.isdisjoint(parts)
-    is_event = bare.startswith(("on-", "on_")) or re.match("on[A-Z]", bare) is not None
-    return is_long or is_event or _SHORT_EVALUATES.fullmatch(option) is not None
+    is_named = name in WORDS["evaluating_options"] or not WORDS["running_parts"].isdisjoint(parts)
+    is_other = bool(re.match("on[-_A-Z]", bare) or _SHORT_EVALUATES.fullmatch(option))
+    return is_named or name.startswith(("eval", "exec")) or is_other
 
 
 def _is_place(word: str) -> bool:
@@ -362,14 +349,13 @@ def _is_one_of(program: str, programs: frozenset[str]) -> bool:
     if programs is _KNOWN and _LOADER.match(program):
         return True
     first, *others = re.split(r"[-_.]", program)
-    is_build = bool(others) and first in _NAMED_IN_ARGUMENTS and _SERVERS.isdisjoint(others)
+    # A name such as `node-20` is a build of the program; with one of these words after the dash it is an MCP server.
+    is_build = bool(others) and first in _NAMED_IN_ARGUMENTS and WORDS["server_words"].isdisjoint(others)
     return program in programs or _VERSIONED.sub("", program) in programs or (is_build and first in programs)
 
 
 # An entry in the configuration of an agent: its command or its URL.
 
-# The keys of an entry that run nothing besides its command; `headersHelper` and `envFile` are not among them.
-_UNDERSTOOD = WORDS["entry_keys"]
 _SHOWN = 300  # characters of a line
 _URLS = ("url", "httpUrl", "serverUrl", "uri")
 _VARIABLES = ("env", "environment", "env_vars", "envs", "env_keys")
@@ -406,7 +392,7 @@ def _risk(entry: object) -> Risk:
     command_words = _split_words(command) if isinstance(command, str) and "args" not in entry else [*texts(command)]
     words = [*command_words, *texts(entry.get("args"))]
     variables = (name for key in _VARIABLES for name in _names_given(entry.get(key)))
-    is_unknown = any(key not in _UNDERSTOOD and any(texts(value)) for key, value in entry.items())
+    is_unknown = any(key not in WORDS["entry_keys"] and any(texts(value)) for key, value in entry.items())
     if is_unknown or (words and any(map(loads_code, variables))):
         return "shell"
     return risk(words) if words else "ordinary"
