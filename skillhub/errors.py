@@ -37,12 +37,17 @@ def _unpickled(error: type[SkillhubError], message: str) -> SkillhubError:
 
 
 @contextmanager
-def hinting(hint: str | None) -> Iterator[None]:
-    """Add the hint to an error that is raised within and has none."""
+def hinting(
+    hint: str | None = None,
+    *,
+    where: str | None = None,
+    kinds: type[SkillhubError] | tuple[type[SkillhubError], ...] = SkillhubError,
+) -> Iterator[None]:
+    """Add the hint and the place to an error of these kinds that is raised within and has none."""
     try:
         yield
-    except SkillhubError as error:
-        error.hint = error.hint or hint
+    except kinds as error:
+        error.hint, error.where = error.hint or hint, error.where or where
         raise
 
 

@@ -408,11 +408,8 @@ def read_pem(path: str, parse: Callable[[bytes], _T]) -> _T:
         NotFound, StateError: as for ``read_file``.
         FormatError: the content is malformed; the error names the file.
     """
-    try:
+    with hinting(where=path, kinds=FormatError):
         return parse(read_file(path, hint=_ASK_FOR_PEM))
-    except FormatError as error:
-        error.where = error.where or path
-        raise
 
 
 def read_lock(path: str) -> Lock:

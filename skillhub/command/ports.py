@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote as percent_encode
 
-from skillhub.errors import FormatError, SourceError, UsageError
+from skillhub.errors import FormatError, SourceError, UsageError, hinting
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import is_alias, quote
 from skillhub.model.hosts import Host, LinkKind, detect, host, hosts
@@ -176,11 +176,8 @@ class Ports:
             SourceError, SecurityError, FormatError: it is unreachable, tampered with or malformed.
         """
         self.check_allowed(source.url, source.root)
-        try:
+        with hinting(unreachable_hint(source.alias), kinds=SourceError):
             registry = self.network.open_registry(source, root)
-        except SourceError as error:
-            error.hint = error.hint or unreachable_hint(source.alias)
-            raise
         if source.root is not None:
             self.policies.refuse_unwitnessed(source.alias, source.root, registry.cosigned_by)
             self.advisories.add_opened(source.root, registry.advisories)

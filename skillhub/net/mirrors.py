@@ -9,7 +9,7 @@ from dataclasses import replace
 from urllib.parse import unquote
 
 from skillhub.disk import files
-from skillhub.errors import FormatError, LinkLeavesProject, UnsafeTransfer, WrongBytes
+from skillhub.errors import FormatError, LinkLeavesProject, UnsafeTransfer, WrongBytes, hinting
 from skillhub.formats.text import as_command, is_inner_path, quote
 from skillhub.net.fetch import PERSON, PLAIN, Requester, RequestOptions, Response, Web
 from skillhub.net.settings import Settings, base_of
@@ -36,11 +36,8 @@ class UntrustedClient(Web):
             SourceError, WrongBytes, UnsafeTransfer: as for ``Web.ask``.
         """
         options = replace(options, named_by=Requester("repository", options.named_by.site))
-        try:
+        with hinting(self._hint, kinds=UnsafeTransfer):
             return self._web.ask(url, cap=cap, options=options)
-        except UnsafeTransfer as error:
-            error.hint = error.hint or self._hint
-            raise
 
 
 class Mirrors(Web):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from skillhub.disk import files
 from skillhub.disk.home import Home
-from skillhub.errors import FormatError, NotFound, PassphraseNeeded, UsageError
+from skillhub.errors import FormatError, NotFound, PassphraseNeeded, UsageError, hinting
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import NAME_RULE, as_command, is_name, quote
 from skillhub.project.user_state import OWN_SUFFIX
@@ -140,11 +140,8 @@ def decrypted(data: bytes, path: str, passphrase: bytes | None) -> PrivateKey:
     if is_encrypted and passphrase is None:
         hint = "SKILLHUB_PASSPHRASE may hold it; on a terminal you are asked"
         raise PassphraseNeeded("the key has a passphrase, and none was given", where=path, hint=hint)
-    try:
+    with hinting(where=path, kinds=FormatError):
         return PrivateKey.load(data, passphrase if is_encrypted else None)
-    except FormatError as error:
-        error.where = error.where or path
-        raise
 
 
 def _read(path: str) -> bytes:

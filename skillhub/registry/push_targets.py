@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, takewhile
 
 from skillhub.disk import files, folders
-from skillhub.errors import FormatError, SourceError, StateError, UsageError
+from skillhub.errors import FormatError, SourceError, StateError, UsageError, hinting
 from skillhub.formats.text import is_object_id, quote
 from skillhub.model.reference import Git, GitHub, parse_ref, url_of
 from skillhub.registry.outputs import is_fixed
@@ -305,8 +305,5 @@ def open_branch(address: str, cache: str, environ: Mapping[str, str], tokens: Ma
     url, _, branch = address.removeprefix("git+").rpartition("@")
     bounds = GitLimits(tokens=tokens)
     git_remote = remote(url, environ, bounds, login_for(url, environ, tokens))
-    try:
+    with hinting(where=url, kinds=FormatError):
         return GitTarget(GitCache(git_remote, cache, environ, bounds), branch)
-    except FormatError as error:
-        error.where = error.where or url
-        raise

@@ -11,7 +11,7 @@ from typing import Annotated
 from skillhub.archive.limits import Limits
 from skillhub.archive.unpack import unpack, zip_parts
 from skillhub.archive.zip import read_zip
-from skillhub.errors import FormatError, NotFound, UnsafeArchive, WrongBytes
+from skillhub.errors import FormatError, NotFound, UnsafeArchive, WrongBytes, hinting
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Document, Members, Sha256, json_bytes, part, version_of
 from skillhub.formats.text import quote
@@ -115,13 +115,10 @@ class SkillBundle:
             UnsafeArchive: the zip is one that no honest tool makes.
             WrongBytes: a file is duplicate, superfluous or missing, or its digest differs from its name.
         """
-        try:
+        with hinting(where=where, kinds=(FormatError, UnsafeArchive)):
             # Nothing in a bundle is compressed.
             limits = replace(_LIMITS, total=min(CAP, len(data)))
             files = {each.path: each.file.data for each in read_zip(data, limits) if each.file is not None}
-        except (FormatError, UnsafeArchive) as error:
-            error.where = error.where or where
-            raise
         for name in (_LOCK, _CONTENT):
             if name not in files:
                 raise FormatError(f"expected a bundle, found a zip without {name}", where=where)

@@ -10,7 +10,7 @@ from threading import RLock
 from typing import Annotated, Any, NamedTuple
 
 from skillhub.disk.state_file import StateDocument, StateFile
-from skillhub.errors import BadLog, FormatError, NotFound, Rollback, WrongBytes
+from skillhub.errors import BadLog, FormatError, NotFound, Rollback, WrongBytes, hinting
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Items, Members, Sha256, integer, part
 from skillhub.formats.json import strict_json
@@ -127,14 +127,11 @@ class RegistryLog:
 
     @cached_property
     def _head(self) -> LogHead:
-        try:
+        with hinting(where=self._url, kinds=(BadLog, Rollback)):
             head = LogHead.parse(self._fetch_head())
             head.verify(self._origin, self._key)
             self._nodes, self._chunks = dict(head.nodes), set()
             self._compare(head)
-        except (BadLog, Rollback) as error:
-            error.where = error.where or self._url
-            raise
         return head
 
     def require(self, release: Release) -> None:

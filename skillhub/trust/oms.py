@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, cast
 
-from skillhub.errors import BadSignature, FormatError, UsageError
+from skillhub.errors import BadSignature, FormatError, UsageError, hinting
 from skillhub.formats.digest import Digest, is_hex
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import is_inner_path, is_path, quote
@@ -413,12 +413,9 @@ def read(tree: Tree) -> Envelope | None:
     """
     if SIGNATURE not in tree:
         return None
-    try:
+    with hinting(where=SIGNATURE, kinds=BadSignature):
         bundle = Bundle.parse(tree[SIGNATURE].data)
         covered = Statement.parse(bundle.payload).match(tree)
-    except BadSignature as error:
-        error.where = error.where or SIGNATURE
-        raise
     signed = pae(bundle.payload)
     return Envelope(covered, bundle.hint, bundle.chain, signed, bundle.signature, bundle.sigstore)
 
