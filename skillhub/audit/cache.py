@@ -181,8 +181,7 @@ def _questions(trees: Sequence[Waste], gone: Sequence[str]) -> list[Question]:
     skills, signers = len(stored), len(trees) - len(stored)
     counts = [(skills, "a stored skill", "stored skills"), (signers, "a pinned signer", "pinned signers")]
     amounts = " and ".join(thing if count == 1 else f"{count} {things}" for count, thing, things in counts if count)
-    message = f"Remove {amounts} that no project needs, {size} bytes?"
-    return [Question("unused", "store", message, tuple(lines))]
+    return [Question("unused", "store", f"Remove {amounts} that no project needs, {size} bytes?", tuple(lines))]
 
 
 def _remove_trees(trees: Sequence[Digest], home: Home, store: Store) -> Set[Digest]:

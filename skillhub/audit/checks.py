@@ -85,8 +85,7 @@ def release(case: Case) -> Iterator[Finding]:
         yield case.finding("source-http", f"{case.name} comes from {case.entry.place}")
     status = case.status
     if error := status.objection:
-        rule = error.reason if isinstance(error, BadSignature) else error.code
-        yield case.finding(rule, error.message)
+        yield case.finding(error.reason if isinstance(error, BadSignature) else error.code, error.message)
     for text in status.yanked:
         yield case.finding("yanked", text)
     if status.release is None and status.offered:

@@ -80,8 +80,7 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
     try:
         skills = managed(ports.project, ports.store, ports.environ)
     except SkillhubError as error:
-        where = error.where or ports.project.lock_path
-        checks += [Check("lock", False, f"{where}: {error.message}", error.hint)]
+        checks += [Check("lock", False, f"{error.where or ports.project.lock_path}: {error.message}", error.hint)]
         checks += [*_links(agents, ports), _agents(agents)]
     else:
         checks += [*_lock(skills, ports), *_links(agents, ports), _agents(agents)]

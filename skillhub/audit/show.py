@@ -103,8 +103,7 @@ def show(ref: Ref, ports: Ports, skill: str | None = None) -> Shown:
         if ref.source is None and (local := _unmanaged_skill(ref.name, ports)):
             return local
     if not isinstance(ref, Named):
-        state = State(Lock(), Intent(), Records())
-        return _offered_skill(_only_candidate(ref, skill, state, ports), (), ports)
+        return _offered_skill(_only_candidate(ref, skill, State(Lock(), Intent(), Records()), ports), (), ports)
     try:
         with typed(ref, ports):
             source, index = look_up(ref, ports)
@@ -185,8 +184,7 @@ def _release_status(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple
         source = ports.sources.get(entry.source)
         if not source.is_meant(locked):
             raise NotFound(f"your source of that name differs from the source of {name} in the lock")
-        index = ports.releases(source, entry.own_name(name))
-        return ReleaseStatus(name, entry, index), ()
+        return ReleaseStatus(name, entry, ports.releases(source, entry.own_name(name))), ()
     except (Forbidden, SourceError, errors.StateError) as error:
         seen = ReleaseStatus.last_seen(name, entry, locked.root, ports.seen)
         when = "" if locked.root is None else "; its releases are shown as they were last seen"
@@ -433,8 +431,7 @@ def _added_diff(name: str, entry: Locked, state: State, ports: Ports) -> Diff:
     try:
         tree = _stored_tree(name, entry, state, ports)
     except (SourceError, SecurityError, Forbidden) as error:
-        note = f"its files are not shown: {error.message}"
-        return Diff(name, None, entry, facts=tuple(facts), notes=(note,))
+        return Diff(name, None, entry, facts=tuple(facts), notes=(f"its files are not shown: {error.message}",))
     facts += [f"+ {word(path)}" for path in tree]
     patch, whole = _differences({}, tree)
     return Diff(name, None, entry, None, tuple(facts), scan(tree), patch, whole)

@@ -50,5 +50,4 @@ def view_source(source: Source, sources: Sources, now: datetime) -> SourceView:
     metadata = roles.metadata_files(folder, _ROLES)
     offline = (entry for entry in metadata if not roles.rule_of(entry.role).online)
     late = tuple(entry for entry in offline if entry.expires_within(roles.CEREMONY_DAYS, now))
-    refreshed = LastSeen(folder).refreshed
-    return SourceView(root, metadata, late, refreshed, tuple(roles.changes(first, root)))
+    return SourceView(root, metadata, late, LastSeen(folder).refreshed, tuple(roles.changes(first, root)))

@@ -160,8 +160,7 @@ class Verifier:
         try:
             manifest = self._stored.manifest(entry.tree)
         except FormatError as error:
-            where = error.where or self._ports.store.path(entry.tree)
-            yield TreeProblem("malformed", where, error.message)
+            yield TreeProblem("malformed", error.where or self._ports.store.path(entry.tree), error.message)
             return
         if manifest is not None and manifest.name != (own := entry.own_name(name)):
             message = f"the lock names {own}, its SKILL.md {manifest.name}"
@@ -275,8 +274,7 @@ def _read_state(lock: Lock, records: Records, project: Project) -> State:
 
 
 def _other(path: str) -> TreeProblem:
-    message = "has the name of a locked skill, and skillhub did not put it there"
-    return TreeProblem("other-skill", path, message)
+    return TreeProblem("other-skill", path, "has the name of a locked skill, and skillhub did not put it there")
 
 
 def _check_origin(name: str, entry: Locked, record: Record | None, project: Project) -> Iterator[TreeProblem]:
@@ -293,8 +291,7 @@ def _check_copies(
     if record is None:
         return
     if record.tree != entry.tree:
-        message = "the enabled version is not the locked one"
-        yield from (TreeProblem("other-tree", path, message) for path in places)
+        yield from (TreeProblem("other-tree", path, "the enabled version is not the locked one") for path in places)
         return
     if not record.enabled:
         yield from _still_there(places, _NOT_ENABLED)

@@ -245,8 +245,7 @@ def validate(path: str, publishers: Publishers, now: datetime, leave_out: Sequen
     untrusted, trust = _trusting(signature)
     warnings = (*warnings, *noted, *unfilled(tree), *untrusted)
     found = errors or refused
-    seen = scan(tree)
-    return Validated(path, name, tree.digest, found, warnings, signature, trust, None, unpacked.tree, seen)
+    return Validated(path, name, tree.digest, found, warnings, signature, trust, None, unpacked.tree, scan(tree))
 
 
 def signature_of(tree: Tree, publishers: Publishers, now: datetime) -> tuple[Tree, Signature]:

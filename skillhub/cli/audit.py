@@ -82,8 +82,7 @@ def audit(
         _check_baseline(write_baseline)
     report = audit_flow(request, ports)
     if write_baseline is not None and not common.dry_run:
-        written = BaselineFile(findings=report.known, version=1)
-        write_output(write_baseline, written.dump(), ports.project)
+        write_output(write_baseline, BaselineFile(findings=report.known, version=1).dump(), ports.project)
         common.terminal.say(f"wrote {write_baseline}: a baseline of {amount(len(report.known), 'finding')}")
     in_repository = report.below(_below(ports.project.base, os.environ.get(_WORKSPACE)))
     # GitHub reads both streams; stdout has only the report if a program reads it.

@@ -460,8 +460,7 @@ def epoch() -> datetime | None:
     try:
         return datetime.fromtimestamp(int(text), UTC)
     except (ValueError, OverflowError, OSError) as error:
-        message = f"expected SOURCE_DATE_EPOCH to be seconds since 1970, found {quote(text)}"
-        raise UsageError(message) from error
+        raise UsageError(f"expected SOURCE_DATE_EPOCH to be seconds since 1970, found {quote(text)}") from error
 
 
 def signing_time() -> datetime:

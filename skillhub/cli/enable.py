@@ -98,8 +98,7 @@ def profile_use(common: Common, enabling: Enabling, name: ProfileName) -> int:
     if not common.json:
         for each in used.disabled:
             common.terminal.did(f"{common.would('disable', 'disabled')} {each}", "yellow")
-        kept = tuple(skill for skill in outcome.skills if skill.name not in used.disabled)
-        outcome = replace(outcome, skills=kept)
+        outcome = replace(outcome, skills=tuple(skill for skill in outcome.skills if skill.name not in used.disabled))
     return finish(common, outcome, options, "enable", "enabled")
 
 

@@ -201,8 +201,7 @@ class OpenNetwork:
         from skillhub.net.client import Http
         from skillhub.net.mirrors import Mirrors
 
-        logins = Logins(self._settings.tokens, os.environ, self.user_home)
-        http = Http(credentials=logins, arrived=self.arrived)
+        http = Http(credentials=Logins(self._settings.tokens, os.environ, self.user_home), arrived=self.arrived)
         self._undo.callback(http.close)
         found = Mirrors(http, self._settings)
         if self.recorded is None:

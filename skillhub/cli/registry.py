@@ -115,8 +115,7 @@ def registry_build(
         for path in done.written:
             common.terminal.say(path)
     wrote = f"{common.would('write', 'wrote')} {len(done.written)} of {done.files} files"
-    text = f"{site}: {wrote}, {len(done.removed)} removed, {amount(done.skills, 'skill')}"
-    common.terminal.did(text, "green")
+    common.terminal.did(f"{site}: {wrote}, {len(done.removed)} removed, {amount(done.skills, 'skill')}", "green")
 
 
 def _keep_url(folder: str, url: str) -> None:
@@ -313,8 +312,7 @@ def registry_advise(
     _rebuild(common, folder)
     value = {"advisories": [each.id for each in done.advisories], "digests": list(done.digests)}
     counts = f"{len(done.advisories)} advisories and {len(done.digests)} digests"
-    text = f"{common.would('publish', 'published')} {counts} in all"
-    return common.done("registry advise", value, text, "green")
+    return common.done("registry advise", value, f"{common.would('publish', 'published')} {counts} in all", "green")
 
 
 def registry_push(
@@ -368,8 +366,7 @@ def registry_init(
         raise UsageError("expected no file of this name, found one", where=workflow, hint="move it away")
     build.refuse_existing(folder, keys)
     if not common.dry_run:
-        passphrase = new_passphrase("the registry's keys", common)
-        setup = build.Setup(settings=settings, passphrase=passphrase, keys=keys)
+        setup = build.Setup(settings=settings, passphrase=new_passphrase("the registry's keys", common), keys=keys)
         if workflow is not None:
             write_atomic(os.path.join(path, ".gitignore"), b"*\n")  # the keys, in a repository that others read
             data = resources("skillhub.registry").joinpath("templates/github-pages.yml").read_bytes()
@@ -416,8 +413,7 @@ def registry_add(
     done = common.would("add", "added")
     common.terminal.warn_each(note for each in added.submissions for note in each.warnings)
     for release in added.releases:
-        text = f"{done} {release.name} {release.version}, signed by {release.publisher}"
-        common.terminal.did(text, "green")
+        common.terminal.did(f"{done} {release.name} {release.version}, signed by {release.publisher}", "green")
     for release in added.unchanged:
         common.terminal.did(f"{release.name} {release.version} was added before, with the same content")
     if added.releases and not common.dry_run:

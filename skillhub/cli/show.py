@@ -294,8 +294,7 @@ def schema(
     try:
         document = schema_of(name)
     except KeyError as error:
-        hint = "skillhub schema lists all schemas"
-        raise NotFound(f"there is no schema of {quote(name)}", hint=hint) from error
+        raise NotFound(f"there is no schema of {quote(name)}", hint="skillhub schema lists all schemas") from error
     common.terminal.lines(json.dumps(document, indent=2))
 
 
@@ -385,8 +384,7 @@ def load(
     Example: skillhub load release-notes --host codex
     """
     if name is None and path is None:
-        shows = "skillhub catalog lists the skills"
-        raise UsageError("expected the NAME of a skill, or its --path", hint=shows)
+        raise UsageError("expected the NAME of a skill, or its --path", hint="skillhub catalog lists the skills")
     agent, seen = seen_by(common, host, name="" if path else name or "")
     try:
         skill = loading.pick(seen, name, os.path.abspath(os.path.expanduser(path)) if path else None)

@@ -174,8 +174,7 @@ class Terminal:
         pieces = [json.dumps(_shown(value), indent=2)] if sys.stdout.isatty() else [*_json_pieces(value)]
         self.clear()
         for text in pieces:
-            plain = text.replace("\x7f", "\\u007f")
-            self._put(sys.stdout, _ORDER.sub(r"#\\u0023", plain))
+            self._put(sys.stdout, _ORDER.sub(r"#\\u0023", text.replace("\x7f", "\\u007f")))
         self._put(sys.stdout, "\n")
 
     def prose(self, text: str, indent: int = 0, tone: Tone = "plain") -> None:

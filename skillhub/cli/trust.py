@@ -221,8 +221,7 @@ def source_remove(common: Common, name: SourceName) -> None:
         common.terminal.say(f"still locked from it in this project: {', '.join(left)}")
     pin = () if gone.embedded or gone.root is None else ("--fingerprint", gone.root)
     again = ("add", gone.alias, gone.url) if gone.named_by == "person" else ("trust", gone.alias)
-    back = as_command("skillhub", "source", *again, *pin)
-    common.terminal.say(f"to add it again: {back}")
+    common.terminal.say(f"to add it again: {as_command('skillhub', 'source', *again, *pin)}")
 
 
 def source_trust(common: Common, name: SourceName, root: Root = None, fingerprint: Fingerprint = None) -> None:

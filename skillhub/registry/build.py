@@ -305,8 +305,7 @@ def add(
             if _is_new(submission, index, hub):
                 fresh.append(submission)
                 index = _index_with(index, submission.release, hub)
-        archives = {submission.release.url: submission.artifact for submission in fresh}
-        hub.publish(index, owners, names, archives)
+        hub.publish(index, owners, names, {submission.release.url: submission.artifact for submission in fresh})
     unchanged = tuple(submission.release for submission in submissions if submission not in fresh)
     return Added(tuple(submission.release for submission in fresh), unchanged, tuple(submissions), before)
 

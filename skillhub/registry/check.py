@@ -21,7 +21,6 @@ from skillhub.errors import BadLog, FormatError, NotFound, SecurityError, Skillh
 from skillhub.formats.document import json_bytes
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, as_word
-from skillhub.model.advisory import AdvisoryIndex, Match
 from skillhub.model.discovery import LISTING_CAP, PartDocument, PartRow, Pinned, parse_listing, parse_namespaces
 from skillhub.model.finding import Issue
 from skillhub.model.index import Admission, Index, Release, namespace_path, offered_by
@@ -32,7 +31,8 @@ from skillhub.net.fetch import PERSON, Fetcher, FolderFetcher, Requester, Respon
 from skillhub.registry import log_writer, other_clients
 from skillhub.registry.git_objects import read_pack
 from skillhub.registry.operator import RegistryDir
-from skillhub.registry.outputs import advisory_index, changed_files, known_bad
+from skillhub.registry.other_clients import OfferedSkill
+from skillhub.registry.outputs import advisory_index, changed_files
 from skillhub.sources.history import ShownTime
 from skillhub.sources.registry_client import TufRegistry, fetch_root
 from skillhub.trust import documents
@@ -307,24 +307,6 @@ def _issue(error: SkillhubError, where: str) -> Issue:
 # The shapes for other clients are unsigned: each is generated again from signed files, and compared.
 
 
-@dataclass(frozen=True, slots=True)
-class _FetchedSkill:
-    """A skill as a client gets it from a registry; each archive is verified when it is read."""
-
-    registry: TufRegistry
-    advisories: AdvisoryIndex
-    name: str
-    releases: tuple[Release, ...]
-
-    def tree(self, release: Release) -> Tree | None:
-        if release.withdrawn is not None:
-            return None
-        return unpack(self.registry.artifact(release), "zip", wrapper=False).tree
-
-    def known_bad(self, release: Release) -> tuple[Match, ...]:
-        return known_bad(release, self.advisories, self.registry.fingerprint)
-
-
 def _name_in(path: str, served: bytes) -> str:
     """Return the name in a catalog, or an empty text; the rest of the catalog is not read."""
     try:
@@ -349,23 +331,24 @@ class _Shapes:
         if all(self._read(path) is None for path in chain(marked, of_skills)):
             return
         try:
-            advisories = advisory_index(self._registry.advisories())
-            index = self._registry.release_index(listing.names)
-            skills = []
-            for name, releases in sorted(index.skills.items()):
-                text = listing.skills[name][0].description
-                described = tuple(replace(release, description=text) for release in releases)
-                skills.append(_FetchedSkill(self._registry, advisories, name, described))
-            for release_and_tree in filter(None, map(other_clients.offered_tree, skills)):
+            for release_and_tree in filter(None, map(other_clients.offered_tree, self._skills(listing))):
                 self._documents.append(other_clients.document_of(*release_and_tree))
                 self._objects |= set(other_clients.plugin_objects(*release_and_tree)[0])
             name, url = self._catalog_name_and_url()
-            for skill in skills:
+            for skill in self._skills(listing):
                 yield from self._differences(other_clients.skill_files(skill, url, self._package))
             yield from self._differences(other_clients.lists(self._documents, name, url))
             yield from self._repository(other_clients.plugin_catalogs(self._documents, name))
         except (SecurityError, FormatError) as error:
             yield _issue(error, self._registry.url)
+
+    def _skills(self, listing: Index) -> Iterator[OfferedSkill]:
+        """Yield each skill; none is kept, since the trees of all would not fit into memory."""
+        registry, advisories = self._registry, advisory_index(self._registry.advisories())
+        for name, releases in sorted(registry.release_index(listing.names).skills.items()):
+            text = listing.skills[name][0].description
+            described = tuple(replace(release, description=text) for release in releases)
+            yield OfferedSkill(name, described, registry.artifact, advisories, registry.fingerprint)
 
     def _read(self, path: str) -> bytes | None:
         url = self._registry.url

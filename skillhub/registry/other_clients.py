@@ -9,17 +9,21 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha1, sha512
 from itertools import chain
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from skillhub.archive.limits import RESERVED
+from skillhub.archive.unpack import unpack
 from skillhub.errors import WrongBytes
+from skillhub.formats.digest import Digest
 from skillhub.formats.document import ExtensibleDocument, Items, Sha256, json_bytes
+from skillhub.model.advisory import AdvisoryIndex, AdvisorySubject, Match
 from skillhub.model.index import Release
 from skillhub.model.tree import File, ListedFile, Listing, Tree
 from skillhub.registry.git_objects import FOLDER, Objects, ids_of, packs, read_object, read_pack
-from skillhub.trust.documents import bucket_of
+from skillhub.trust.documents import best_release, bucket_of
 from skillhub.trust.roles import OWN, SIGNED_FOLDERS
 
 NPM: Final = f"{OWN}/npm"
@@ -88,25 +92,49 @@ class ClientDocuments(ExtensibleDocument):
     skills: Items[ClientDocument]
 
 
-class Releases(Protocol):
-    """The interface of ``OfferedSkill`` for skills from the operator's folder and from a client's view."""
+@dataclass(frozen=True)
+class OfferedSkill:
+    """One skill: its releases, newest first, and their trees; each archive is verified when it is read.
+
+    Attributes:
+        artifact: Returns the archive of a release.
+        advisories: The registry's advisories about known bad releases.
+        root: The fingerprint of the registry.
+    """
+
+    name: str
+    releases: tuple[Release, ...]
+    artifact: Callable[[Release], bytes]
+    advisories: AdvisoryIndex
+    root: Digest
+    _trees: dict[str, Tree | None] = field(default_factory=dict, repr=False)
 
     @property
-    def name(self) -> str:
-        """The name of the skill."""
-
-    @property
-    def releases(self) -> tuple[Release, ...]:
-        """All releases, newest first."""
+    def best(self) -> Release:
+        """The newest release that is neither yanked nor withdrawn; else the newest yanked one; else the newest."""
+        return best_release(self.releases)
 
     def tree(self, release: Release) -> Tree | None:
-        """Return the tree of a release; None for a withdrawn one."""
+        """Return the tree of a release; None for a withdrawn one, which is neither shown nor served.
 
-    def known_bad(self, release: Release) -> Sequence[object]:
-        """Return the advisories about a release."""
+        Raises:
+            SecurityError: the archive does not match its signed digest.
+            StateError, SourceError: the archive is missing.
+        """
+        if release.withdrawn is not None:
+            return None
+        if release.url not in self._trees:
+            self._trees[release.url] = unpack(self.artifact(release), "zip", wrapper=False).tree
+        return self._trees[release.url]
+
+    def known_bad(self, release: Release) -> tuple[Match, ...]:
+        """Return the registry's advisories that match a release by its version, its archive or its tree."""
+        digests = {str(release.digest): "its artifact", str(release.tree): "its tree"}
+        subject = AdvisorySubject(release.name, lambda: (release.version or "",), self.root, tuple, lambda: digests)
+        return self.advisories.matches(subject)
 
 
-def offered(skill: Releases) -> Release | None:
+def offered(skill: OfferedSkill) -> Release | None:
     """Return the newest release without yank, withdrawal or advisory, for clients that know none of these."""
     return next((release for release in skill.releases if not (release.taken_back or skill.known_bad(release))), None)
 
@@ -115,7 +143,7 @@ def offered(skill: Releases) -> Release | None:
 
 
 def skill_files(
-    skill: Releases, url: str | None, pack: Callable[[Release, Tree], bytes]
+    skill: OfferedSkill, url: str | None, pack: Callable[[Release, Tree], bytes]
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the files about one skill; none if it has no release for other clients.
 
@@ -140,7 +168,7 @@ def skill_files(
         yield f"{NPM}/{skill.name}", json_bytes(packument(tarballs, url))
 
 
-def offered_tree(skill: Releases) -> tuple[Release, Tree] | None:
+def offered_tree(skill: OfferedSkill) -> tuple[Release, Tree] | None:
     """Return the release for other clients, with its tree, or None."""
     # Windows cannot store files with reserved names, so a whole clone would fail there.
     release = None if RESERVED.match(skill.name) else offered(skill)
@@ -222,7 +250,7 @@ def _author(release: Release | ClientDocument) -> dict[str, Any]:
     return {"author": {"name": release.publisher}}
 
 
-def _packages(skill: Releases) -> Iterator[tuple[Release, Tree]]:
+def _packages(skill: OfferedSkill) -> Iterator[tuple[Release, Tree]]:
     for release in skill.releases:
         tree = skill.tree(release)
         if tree is not None and "+" not in (release.version or "") and not skill.known_bad(release):

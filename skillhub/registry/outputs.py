@@ -24,7 +24,7 @@ from skillhub.errors import FormatError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import is_inner_path
-from skillhub.model.advisory import AdvisoriesDocument, AdvisoryFeed, AdvisoryIndex, AdvisorySubject, Match
+from skillhub.model.advisory import AdvisoriesDocument, AdvisoryFeed, AdvisoryIndex
 from skillhub.model.discovery import parse_listing
 from skillhub.model.index import ADVISORIES, Admission, Index, Release
 from skillhub.model.tree import Tree
@@ -32,9 +32,9 @@ from skillhub.registry import other_clients
 from skillhub.registry.git_objects import Objects, is_sound
 from skillhub.registry.log_writer import CHECKPOINT
 from skillhub.registry.operator import OpenRegistry
-from skillhub.registry.other_clients import FILE_CAP, REPOSITORY, ClientDocument, ClientDocuments, StaticRepository
+from skillhub.registry.other_clients import FILE_CAP, REPOSITORY, ClientDocument, OfferedSkill
 from skillhub.scan.results import ScanCache
-from skillhub.trust.documents import SHARD_PATHS, best_release, bucket_of, shard_path, shards
+from skillhub.trust.documents import SHARD_PATHS, bucket_of, shard_path, shards
 from skillhub.trust.roles import OWN, SIGNED_FOLDERS
 
 _CAP = 64 << 20
@@ -123,47 +123,17 @@ class Offer:
         full_path = os.path.join(self.hub.registry.site, *path.split("/"))
         return files.read(full_path, _CAP) if path in self.built and _sha256(full_path) == self.built[path] else None
 
+    def skill(self, name: str) -> OfferedSkill:
+        """Return a skill with its releases."""
+        return OfferedSkill(name, self.index.skills[name], self.hub.artifact, self.advisories, self.root)
+
     def skills(self) -> Iterator[OfferedSkill]:
         """Yield the skills in the order of their names."""
-        for name in self.index.names:
-            yield OfferedSkill(self, name, self.index.skills[name])
+        yield from map(self.skill, self.index.names)
 
-
-@dataclass(frozen=True)
-class OfferedSkill:
-    """One skill: its releases, newest first, and their trees; each archive is verified when it is read."""
-
-    offer: Offer
-    name: str
-    releases: tuple[Release, ...]
-    _trees: dict[str, Tree | None] = field(default_factory=dict, repr=False)
-
-    @property
-    def best(self) -> Release:
-        """The newest release that is neither yanked nor withdrawn; else the newest yanked one; else the newest."""
-        return best_release(self.releases)
-
-    @property
-    def admission(self) -> Admission:
-        """The admission of the publisher of the best release."""
-        return self.offer.index.admissions[self.best.publisher or ""]
-
-    def tree(self, release: Release) -> Tree | None:
-        """Return the tree of a release; None for a withdrawn one, which is neither shown nor served.
-
-        Raises:
-            SecurityError: the archive does not match its signed digest.
-            StateError: the archive is missing.
-        """
-        if release.withdrawn is not None:
-            return None
-        if release.url not in self._trees:
-            self._trees[release.url] = self.offer.hub.tree(release)
-        return self._trees[release.url]
-
-    def known_bad(self, release: Release) -> tuple[Match, ...]:
-        """Return the registry's advisories that match a release by its version, its archive or its tree."""
-        return known_bad(release, self.offer.advisories, self.offer.root)
+    def admission(self, skill: OfferedSkill) -> Admission:
+        """Return the admission of the publisher of a skill's best release."""
+        return self.index.admissions[skill.best.publisher or ""]
 
 
 def advisory_index(feed: AdvisoryFeed) -> AdvisoryIndex:
@@ -172,13 +142,6 @@ def advisory_index(feed: AdvisoryFeed) -> AdvisoryIndex:
     Every withdrawal counts, since ``registry advise`` publishes none of a future time.
     """
     return AdvisoryIndex([feed], datetime.max.replace(tzinfo=UTC))
-
-
-def known_bad(release: Release, advisories: AdvisoryIndex, root: Digest) -> tuple[Match, ...]:
-    """Return the advisories that match a release; ``root`` identifies its registry."""
-    digests = {str(release.digest): "its artifact", str(release.tree): "its tree"}
-    subject = AdvisorySubject(release.name, lambda: (release.version or "",), root, tuple, lambda: digests)
-    return advisories.matches(subject)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +160,7 @@ class Part:
 
     name: str
     version: str = ""
-    of_skill: Callable[[OfferedSkill], Files] = lambda _: ()
+    of_skill: Callable[[Offer, OfferedSkill], Files] = lambda *_: ()
     of_all: Callable[[Offer], Files] = lambda _: ()
 
 
@@ -311,8 +274,7 @@ class _Build:
         for name, key in keys.items():
             old_key, digests = records.get(name, ("", {}))
             if old_key != key or not (self._quick or not any(_differing(self._site, digests))):
-                skill = OfferedSkill(self._offer, name, self._offer.index.skills[name])
-                digests = self._write(self._part.of_skill(skill))
+                digests = self._write(self._part.of_skill(self._offer, self._offer.skill(name)))
             rows[name] = [key, digests]
             self._now.update(digests)
         self._save_rows(bucket, rows)
@@ -322,7 +284,7 @@ class _Build:
             _write_record(record_path(self._registry.path, self._part.name + bucket), rows)
 
     def _key(self, skill: OfferedSkill) -> str:
-        admission = skill.admission
+        admission = self._offer.admission(skill)
         publisher = (admission.publisher, admission.keys, admission.certificates, admission.revoked)
         bad = [skill.known_bad(release) for release in skill.releases]
         return sha256(repr((self._rules, skill.releases, publisher, bad)).encode()).hexdigest()
@@ -509,12 +471,13 @@ def cache_control(path: str) -> str:
 # The part with the shapes of other clients; ``skillhub.registry.pages`` has that with the pages.
 
 
-def files_of_skill(skill: OfferedSkill) -> Files:
+def files_of_skill(offer: Offer, skill: OfferedSkill) -> Files:
     """Yield the files about one skill of an operator's registry."""
-    compress = skill.offer.hub.settings.compress
-    return other_clients.skill_files(
-        skill, skill.offer.url, lambda release, tree: packed_tar(other_clients.package_files(release, tree), compress)
-    )
+
+    def pack(release: Release, tree: Tree) -> bytes:
+        return packed_tar(other_clients.package_files(release, tree), offer.hub.settings.compress)
+
+    return other_clients.skill_files(skill, offer.url, pack)
 
 
 def files_of_all(offer: Offer) -> Files:
@@ -522,9 +485,9 @@ def files_of_all(offer: Offer) -> Files:
     skills = {skill.name: skill for skill in offer.skills()}
     recorded: dict[str, ClientDocument] = {}
     for path in sorted({other_clients.list_path(name) for name in skills}):
-        data = offer.read_built(path)
-        recorded |= {document.name: document for document in ClientDocuments.parse(data, path).skills} if data else {}
-    all_documents = (document_for(skill, recorded.get(name)) for name, skill in skills.items())
+        if data := offer.read_built(path):
+            recorded |= {each.name: each for each in other_clients.ClientDocuments.parse(data, path).skills}
+    all_documents = (document_for(offer, skill, recorded.get(name)) for name, skill in skills.items())
     documents = [document for document in all_documents if document is not None]
     yield from other_clients.lists(documents, offer.hub.settings.publisher, offer.url)
 
@@ -543,7 +506,7 @@ def files_of_all(offer: Offer) -> Files:
         pack = files.read(os.path.join(folder, *f"{path.removesuffix('.idx')}.pack".split("/")), FILE_CAP) or b""
         return data if is_sound(pack, data, path) else None  # the objects of a damaged pack are packed again
 
-    repository = StaticRepository(read)
+    repository = other_clients.StaticRepository(read)
     when = int(offer.hub.signing.now.timestamp())
     catalogs = other_clients.plugin_catalogs(documents, offer.hub.settings.publisher)
     level = -1 if offer.hub.settings.compress else 0
@@ -551,7 +514,7 @@ def files_of_all(offer: Offer) -> Files:
         yield f"{REPOSITORY}/{path}", data
 
 
-def document_for(skill: OfferedSkill, built: ClientDocument | None = None) -> ClientDocument | None:
+def document_for(offer: Offer, skill: OfferedSkill, built: ClientDocument | None = None) -> ClientDocument | None:
     """Return the document of a skill; None if it has no release for other clients.
 
     ``built``, from the last build, or else the written file, is returned if it matches the signed release; otherwise
@@ -562,7 +525,7 @@ def document_for(skill: OfferedSkill, built: ClientDocument | None = None) -> Cl
         return None
     if built is not None and other_clients.is_proved(built, release):
         return built
-    path = os.path.join(skill.offer.hub.registry.site, *other_clients.document_path(skill.name).split("/"))
+    path = os.path.join(offer.hub.registry.site, *other_clients.document_path(skill.name).split("/"))
     try:
         served = ClientDocument.parse(files.read(path, FILE_CAP) or b"", path)
         if other_clients.is_proved(served, release):

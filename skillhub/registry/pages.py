@@ -29,9 +29,10 @@ from skillhub.model.index import Release
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree, lines_at
 from skillhub.registry import log_writer
-from skillhub.registry.other_clients import document_of, offered
-from skillhub.registry.outputs import WITH_SEARCH, WITH_STYLE, Files, Offer, OfferedSkill, Part
+from skillhub.registry.other_clients import OfferedSkill, document_of, offered
+from skillhub.registry.outputs import WITH_SEARCH, WITH_STYLE, Files, Offer, Part
 from skillhub.registry.rendering import STYLE, as_lines, environment
+from skillhub.scan.results import ScanCache
 from skillhub.scan.views import is_text
 from skillhub.trust.documents import bucket_of
 from skillhub.trust.log_client import read_entry
@@ -235,9 +236,9 @@ def search_files(rows: Mapping[str, Mapping[str, object]], many: bool) -> Files:
 # The page of a skill, and the pages with the changes of its versions.
 
 
-def pages_of_skill(skill: OfferedSkill) -> Files:
+def pages_of_skill(offer: Offer, skill: OfferedSkill) -> Files:
     """Yield the page of a skill, and one with the changes of each version."""
-    site, best = _Site.of(skill.offer), skill.best
+    site, best = _Site.of(offer), skill.best
     tree = skill.tree(best)
     lacking = document_of(best, tree).left_out if tree and offered(skill) is best else None
     steps = zip(skill.releases, [*skill.releases[1:], None], strict=True)
@@ -248,12 +249,12 @@ def pages_of_skill(skill: OfferedSkill) -> Files:
         "row": row_of(best),
         "about": "" if best.withdrawn is not None else collapsed(best.description),
         "bad": skill.known_bad(best),
-        "signers": publisher_of(skill.admission).fingerprints,
+        "signers": publisher_of(offer.admission(skill)).fingerprints,
         "lacking": lacking,
         "versions": [(new, page, [pair for pair in further if pair[0] is new]) for new, _, page in nearest],
         "can": [(capability_text(capability), capability_page(capability)) for capability in best.capabilities],
     }
-    yield site.page(skill_page(skill.name), "skill.html", **facts, **_content(skill, tree))
+    yield site.page(skill_page(skill.name), "skill.html", **facts, **_content(offer.scans, tree))
     for release, before, path in (*nearest, *further):
         changes = _changes(skill.tree(before) if before else Tree({}), skill.tree(release))
         yield site.page(path, "diff.html", release=release, before=before, home=skill_page(skill.name), **changes)
@@ -269,7 +270,7 @@ def _further(skill: OfferedSkill) -> list[tuple[Release, Release, str]]:
     ]
 
 
-def _content(skill: OfferedSkill, tree: Tree | None) -> dict[str, object]:
+def _content(scans: ScanCache, tree: Tree | None) -> dict[str, object]:
     """Return the contents of a skill's files in the form of the template, within the limits of a page."""
     if tree is None:
         return {"body": None, "files": [], "needs": [], "found": [], "more": 0, "long": False}
@@ -285,7 +286,7 @@ def _content(skill: OfferedSkill, tree: Tree | None) -> dict[str, object]:
             text_here = as_lines(file.data.decode())
             room -= len(file.data)
         rows.append({"path": path, "file": file, "size": len(file.data), "text": text_here})
-    findings = skill.offer.scans.read(tree).findings
+    findings = scans.read(tree).findings
     long = is_long(text)
     found_lines = lines_at([(each.path, each.line) for each in findings[:_FINDINGS_MAX]], tree)
     shown_findings = [

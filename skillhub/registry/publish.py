@@ -197,5 +197,4 @@ def signed_with(key: PrivateKey, tree: Tree) -> Tree:
         FormatError: the tree is not a skill.
     """
     plain = {name: file for name, file in tree.items() if name != SIGNATURE}
-    signature = oms.sign(Tree(plain), Manifest.read(tree, strict=True).name, key)
-    return Tree({**plain, SIGNATURE: File(signature)})
+    return Tree({**plain, SIGNATURE: File(oms.sign(Tree(plain), Manifest.read(tree, strict=True).name, key))})

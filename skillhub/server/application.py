@@ -310,8 +310,7 @@ def application(workplace: Workplace, access: AccessRules, changes: ChangeStream
 
 
 async def _answer(workplace: Workplace, route: Route, request: Request) -> Response:
-    params = await _read_params(route, request)
-    value = await run_in_threadpool(route.answer, workplace, params)
+    value = await run_in_threadpool(route.answer, workplace, await _read_params(route, request))
     return Response(status_code=204) if value is None else _json(value)
 
 

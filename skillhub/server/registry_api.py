@@ -25,8 +25,8 @@ from skillhub.formats.text import clean, parse_time, quote
 from skillhub.model.index import Release
 from skillhub.registry import other_clients
 from skillhub.registry.operator import OpenRegistry, RegistryDir, Signing
-from skillhub.registry.other_clients import BRANCH, MARKETPLACES, NPM, REPOSITORY, SEARCH, ClientDocument
-from skillhub.registry.outputs import Offer, OfferedSkill, document_for
+from skillhub.registry.other_clients import BRANCH, NPM, REPOSITORY, ClientDocument, OfferedSkill
+from skillhub.registry.outputs import Offer, document_for
 from skillhub.runtime.ranking import SearchIndex, Stored, search
 from skillhub.scan.results import ScanCache
 from skillhub.server.site import Page, SiteHandler
@@ -127,7 +127,7 @@ class RegistryApi:
         hub = OpenRegistry(registry, registry.settings(), registry.metadata(), registry.keys(), signing)
         offer = Offer(hub, self._scans)
         skills = {skill.name: skill for skill in offer.skills()}
-        by_name = {name: each for name, skill in skills.items() if (each := document_for(skill)) is not None}
+        by_name = {name: each for name, skill in skills.items() if (each := document_for(offer, skill)) is not None}
         rows = (Stored(name=name, description=each.description, source="registry") for name, each in by_name.items())
         return _State(stamp, offer, skills, by_name, SearchIndex.build(rows))
 
@@ -425,8 +425,8 @@ class RegistryHandler(SiteHandler):
 
 _Make = Callable[[_State, Query, str], object]
 _ROUTES: Final[tuple[tuple[str, _Make], ...]] = (
-    (f"/{SEARCH}", _find),
-    ("|".join(f"/{re.escape(path)}" for path in MARKETPLACES), _marketplace),
+    (f"/{other_clients.SEARCH}", _find),
+    ("|".join(f"/{re.escape(path)}" for path in other_clients.MARKETPLACES), _marketplace),
     (rf"/{NPM}/(?P<name>[a-z0-9-]*[a-z0-9])", _packument),
     (r"/\.well-known/clawhub\.json", lambda state, query, base: {"apiBase": base}),
     ("/api/v1/search", _clawhub_search),

@@ -145,8 +145,7 @@ def _list(workplace: Workplace, params: http_api.ListParams) -> dict[str, Any]:
 
 
 def _search_for_rpc(workplace: Workplace, params: http_api.SearchParams) -> dict[str, Any]:
-    arguments = params.model_dump(exclude_none=True)
-    result = call_tool(_HOST, workplace.catalog_for(_HOST)[1], "skill_search", arguments)
+    result = call_tool(_HOST, workplace.catalog_for(_HOST)[1], "skill_search", params.model_dump(exclude_none=True))
     if result.is_error:
         raise UsageError(result.text)
     return dict(result.metadata)

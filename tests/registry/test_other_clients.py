@@ -364,8 +364,8 @@ def document_for_hello(hub, data):
     site(hub, "-/clients/hello.json").write_bytes(data)
     home = Home.of({"SKILLHUB_HOME": str(Path(hub.dir.path).parent / "home")})
     with opened(hub.dir.path, Signing(now=hub.when)) as found:
-        [skill] = Offer(found, ScanCache(home)).skills()
-        return document_for(skill)
+        [skill] = (offer := Offer(found, ScanCache(home))).skills()
+        return document_for(offer, skill)
 
 
 @pytest.mark.parametrize("kind", ["pack", "idx"])

@@ -39,7 +39,7 @@ def hub(empty, tmp_path):
     return empty.copy(tmp_path)
 
 
-def unpacked(skill):
+def unpacked(_, skill):
     tree = skill.tree(skill.best)
     for path, file in tree.items() if tree else ():
         yield f"{skill.name}/{path}", file.data
@@ -64,7 +64,7 @@ def test_only_changed_files_are_built_and_written(hub):
     assert {"hello/SKILL.md", "other/SKILL.md", "names.txt"} <= {*built(hub).written}
     assert built(hub).written == []
     asked = []
-    counting = Part(name="shape", of_skill=lambda skill: asked.append(skill.name) or unpacked(skill), of_all=named)
+    counting = Part(name="shape", of_skill=lambda _, it: asked.append(it.name) or unpacked(_, it), of_all=named)
     hub.publish("hello", "1.1.0")
     assert set(built(hub, counting).written) == {"hello/SKILL.md", "hello/skill.oms.sig"}
     assert asked == ["hello"]
@@ -80,7 +80,7 @@ def test_advisory_rebuilds_only_the_files_of_its_skill(hub):
     hub.publish("other")
     built(hub)
     asked = []
-    part = Part(name="shape", of_skill=lambda skill: asked.append(skill.name) or unpacked(skill), of_all=named)
+    part = Part(name="shape", of_skill=lambda _, it: asked.append(it.name) or unpacked(_, it), of_all=named)
     with opened(hub.dir.path, Signing(now=hub.when)) as found:
         digest = found.index().skills["other"][0].tree
     advise(hub.dir.path, [AdvisoriesDocument(digests={digest: "steals"})], Signing(now=hub.when))
@@ -107,8 +107,8 @@ def test_attack_files_of_a_killed_build_are_removed_after_withdrawal(hub):
     hub.publish("hello", "1.1.0", **{"extra.txt": "secret"})
     site = Path(hub.dir.site)
 
-    def killed(skill):
-        yield from unpacked(skill)
+    def killed(offer, skill):
+        yield from unpacked(offer, skill)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -169,7 +169,7 @@ def test_file_can_become_a_folder_and_a_file_again(hub):
     hub.publish("hello")
     for paths in (["a"], ["a/b", "a/c"], ["a"], ["a/b/c"], []):
         part = Part(
-            name="shape", version=str(paths), of_skill=lambda _, paths=paths: [(each, b"x") for each in paths]
+            name="shape", version=str(paths), of_skill=lambda *_, paths=paths: [(each, b"x") for each in paths]
         )
         built(hub, part)
         found = [
