@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from itertools import compress, dropwhile, pairwise
+from itertools import dropwhile, pairwise
 from typing import Final
 
 from skillhub.formats.text import deferred, numbered, words
@@ -319,6 +319,7 @@ _STARTERS: Final = frozenset(
     + words("powershell pwsh rundll32 msiexec wine")
 )
 _CLONED = deferred(r"(?:https?|git|ssh)://(?:[^\s/@]{0,64}@)?([\w.-]{1,253})[/:]|(?:\w{1,32}@)([\w.-]{1,253}):")
+_WITHIN = deferred(r"`((?:\.?/|[^\s`]{2,100} )[^`\n]{2,500})`")  # a command, not a mere name
 # Commands that run what stands in the folder in which they are started.
 _BUILDERS: Final = frozenset(
     words("make npm pnpm yarn bun pip pip3 uv cargo go just docker docker-compose ./gradlew")
@@ -326,6 +327,7 @@ _BUILDERS: Final = frozenset(
 _COPIERS: Final = frozenset(words("install cp mv ln copy move copy-item move-item"))
 # Commands that hide from the user or the system that a program is started.
 _HIDES = deferred(r"\bxattr\s+-\w*[cd]|com\.apple\.quarantine|/tmp/\.\w|-w(?:indowstyle)?\s+hidden", re.IGNORECASE)
+_KEEPS_NAME = deferred(r"-[a-zA-Z]{0,8}[OJ][a-zA-Z]{0,8}|--remote-(?:header-)?name(?:-all)?")  # of curl
 _COMMAND = deferred(r"\n|&&|\|\||[;|]|&(?=\s|$)|(?<=\s)&\s|\\\n")
 _SCRIPTLET = deferred(r"\b(?:mshta|regsvr32)(?:\.exe)?[^\S\n][^\n]{0,80}https?://")
 _WORD = deferred(r"[^\s\"'`]{1,400}")
@@ -339,11 +341,19 @@ def staged(files: SkillFiles) -> Iterator[Sighting]:
     for file in files:
         if not _COMMAND_WORDS.isdisjoint(file.letters_read.words):
             passages = [*file.parsed(programs_in), *(() if file.recipe else file.passages)]
-            is_read = [passage.kind == "code" and passage.language in _READ for passage in passages]
-            scripts = [*compress(passages, is_read)]
+            scripts = [script for each in passages for script in _scripts_in(each)]
             scripts += [run for each in passages if each.kind == "code" for run in _commands_in(each)]
             rows = [*_started(scripts), *(row for passage in passages for row in _run(passage))]
             yield from (Sighting(rule, file.path, line) for rule, line in rows)
+
+
+def _scripts_in(passage: Passage) -> Iterator[Passage]:
+    """Yield a passage that is a script, or each command within a sentence."""
+    if passage.kind == "code":
+        yield from (passage,) if passage.language in _READ else ()
+    else:
+        for match, line in numbered(_WITHIN.finditer(passage.text), passage.line):
+            yield replace(passage, text=match[1], line=line)
 
 
 def _commands_in(passage: Passage) -> Iterator[Passage]:
@@ -431,7 +441,8 @@ def _saved_names(command: list[str]) -> Iterator[str]:
     last = command[-1]
     if urls and ("://" not in last or ".downloadfile(" in " ".join(command).lower()):
         yield _base_name(last.rstrip(")"))
-    yield from (_base_name(url.partition("?")[0]) for url in urls)
+    if "curl" not in command[0].lower() or any(map(_KEEPS_NAME.fullmatch, command)):
+        yield from (_base_name(url.partition("?")[0]) for url in urls)
 
 
 def _started_file(command: list[str], in_path: Set[str]) -> str:

@@ -335,16 +335,19 @@ class Sign:
         for literals in self.literals:
             if literals.parts.isdisjoint(file_literals):
                 return None
-        candidates = [map(bytes.decode, literals.candidates(file_literals)) for literals in self.literals]
-        folded, unmarked = file.folded, file.unmarked
-        # A word of ASCII without signs is a literal of its own, so the text has it.
-        groups = [
-            tuple(
-                [word for word in group if (word.isascii() and word.isalnum()) or word in folded or word in unmarked]
-            )
-            for group in candidates
-        ]
-        return Sign(tuple(groups), self.patterns, self.literals) if all(groups) else None
+        folded, unmarked, groups = file.folded, file.unmarked, list[tuple[str, ...]]()
+        for literals in self.literals:
+            # A word of ASCII without signs is a literal of its own, so the text has it.
+            words = [
+                word
+                for word in map(bytes.decode, literals.candidates(file_literals))
+                if (word.isascii() and word.isalnum()) or word in folded or word in unmarked
+            ]
+            if not words:
+                return None
+            groups.append(tuple(words))
+        groups.sort(key=len)  # most passages lack the words of a short one
+        return Sign(tuple(groups), self.patterns, self.literals)
 
 
 def _signs(name: str) -> Iterator[tuple[str, Sign]]:

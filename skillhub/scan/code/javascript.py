@@ -180,6 +180,8 @@ def _call(function: ast.expr, node: Tree, depth: _Depth) -> ast.AST:
     while isinstance(function, ast.List) and function.elts:  # `(0, eval)(a)` calls the last one
         function = function.elts[-1]
     name = function.id if isinstance(function, ast.Name) else ""
+    if name == "$" and nodes and nodes[0] is child:  # a command of bun, zx or execa
+        function = ast.Attribute(ast.Name("child_process", _LOAD), "exec", _LOAD, **_line(node))
     if name in ("require", "import") and arguments and isinstance(arguments[0], ast.Constant):
         arguments[0] = ast.Constant(_module(str(arguments[0].value)), **_line(node))
     return ast.Call(function, arguments, [], **_line(node))

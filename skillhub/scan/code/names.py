@@ -366,6 +366,8 @@ def sinks_of(last: str, name: str, node: ast.Call) -> Iterator[str]:
     """Yield the sinks of a call that runs the code, file or address that it gets."""
     if last in _STARTS or _runs_what_it_loads(name, node):
         yield _STARTS.get(last, "load")
+    if name in ("sys.path.insert", "sys.path.append"):
+        yield "module path"
     if last in _RUNS_FILE:
         yield "program"
 

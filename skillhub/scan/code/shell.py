@@ -21,6 +21,7 @@ from skillhub.scan.pattern import ELSEWHERE, GAP_MAX, WRAPPERS, is_installer
 # An option of a wrapper, a time or a variable; and an option whose value is the next word: `sudo -u root bash`.
 _BEFORE_PROGRAM: Final = re.compile(r"-|\d+[smh]?$|\w+=")
 _OF_WRAPPER: Final = re.compile(r"-[ugaI]|--user|--group")
+_ANY_SCRIPT: Final = "*"  # in place of a path
 _NAMES_OF_PLACE: Final = 2  # words before the program that name a user, a folder or a container
 _SHELLS: Final = frozenset(words("sh bash zsh dash ksh"))
 _LANGUAGES: Final = {
@@ -38,7 +39,7 @@ _LANGUAGES: Final = {
 # These commands print a line or a field of their input.
 _PARTS: Final = frozenset(words("grep egrep cut awk sed jq yq"))
 # Names of commands that are also names of functions in another language.
-_OTHERS: Final = frozenset(words("exec command system function mail http iex iwr irm invoke-expression"))
+_OTHERS: Final = frozenset(words("exec command system function http iex iwr irm invoke-expression"))
 _FIXED: Final = re.compile(
     r"(?:^|[;&\s])(\w{1,40})=(?:\"([^\"`\n]{1,400})\"|'([^'\n]{1,400})'|([\w./-]{1,40}))(?=[\s;&]|$)"
 )
@@ -150,6 +151,7 @@ class Script:
         self.embedded: list[tuple[str, str, int]] = []
         self._flow, self._path, self._line, self._effort = flow, path, line, effort
         self._functions: set[str] = set()
+        self._sourced: list[str] = []  # ``_ANY_SCRIPT`` once it has sourced one, whose functions it may call
         self._constants: dict[str, str] = {}
         self._aliases: set[str] = set()
         self._folder = ""
@@ -236,6 +238,8 @@ class Script:
     def _on_function_definition(self, node: Any, _into: Node, feed: Node, _function: str) -> None:  # noqa: ANN401
         name = _text(node.child_by_field_name("name"))
         self._functions.add(name)
+        self._flow.join(("given", _ANY_SCRIPT, name), ("given", self._path, name))
+        self._flow.join(("returned", self._path, name), ("returned", _ANY_SCRIPT, name))
         self._stack.append((node.child_by_field_name("body"), ("returned", self._path, name), feed, name))
 
     def _on_pipeline(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401
@@ -333,13 +337,11 @@ class Script:
                 self._flow.sink("eval", program, place)
         is_program = name in (*_SHELLS, *_LANGUAGES) and any(re.fullmatch(r"-\w*[ce]|--eval", text) for text in texts)
         self._flow.join(feed, returned if is_program else arguments)  # a program in an option reads the pipe as data
+        self._add_function(name, arguments, returned)
         if name in self._functions:
-            self._flow.join(arguments, ("given", self._path, name))
-            answer = self._flow.new()
-            self._flow.unseen(answer)
-            self._flow.join(("returned", self._path, name), answer)
-            self._flow.join(answer, returned)
             return
+        if name in ("source", "."):
+            self._sourced = [_ANY_SCRIPT]
         self._add_files(_bare_text(words[index]), texts, returned, place)
         self._add_call(run, texts, (arguments, returned), f"${run}" if is_disguised else _text(node), place)
         self._add_secret_files(name, texts, arguments, place)
@@ -347,6 +349,15 @@ class Script:
         if name == "read":
             for text in texts:
                 self._flow.join(arguments, self._name(text))
+
+    def _add_function(self, name: str, arguments: Node, returned: Node) -> None:
+        """Add the call of a function of this script, or of those that it sourced."""
+        for home in [self._path] if name in self._functions else self._sourced:
+            self._flow.join(arguments, ("given", home, name))
+            answer = self._flow.new()
+            self._flow.unseen(answer)
+            self._flow.join(("returned", home, name), answer, part=home != self._path)
+            self._flow.join(answer, returned)
 
     def _program(self, raw: str, place: Place) -> tuple[str, bool]:
         """Return the name of the program that a word runs, and whether the word differs from that name."""
