@@ -293,7 +293,7 @@ Interrupted with Ctrl-C.
 .SH ENVIRONMENT
 .TP
 .B SKILLHUB_HOME
-A folder for all of skillhub's own data, instead of the platform's folders.
+The absolute path of a folder for all of skillhub's own data, instead of the platform's folders.
 .TP
 .B SKILLHUB_PICKER
 Set to

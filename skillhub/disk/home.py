@@ -48,14 +48,17 @@ class Home:
 
         Raises:
             StateError: another user owns or may write a folder, and could change whom this user trusts; or the user's
-                home folder is unknown.
+                home folder is unknown; or ``SKILLHUB_HOME`` depends on the working folder.
         """
         root = environ.get("SKILLHUB_HOME", "")
         _refuse_no_path(root)
         if not root or root.startswith("~"):
             user_home()
         if root:
-            top = os.path.abspath(os.path.expanduser(root))
+            top = os.path.normpath(os.path.expanduser(root))
+            if not os.path.isabs(top):  # each project would bring its own state
+                message = f"expected the absolute path of a folder for skillhub's data, found {quote(root)}"
+                raise StateError(message, where="SKILLHUB_HOME", hint="set it to a folder outside of your projects")
             _refuse_others(top)
             return cls._of_user(os.path.join(top, part) for part in ("config", "data", "cache", "state"))
         return cls._of_user(_platforms(os.environ, os.path.expanduser("~")))

@@ -23,9 +23,20 @@ def test_skillhub_home_puts_all_folders_below_one(tmp_path):
     )
 
 
-def test_a_relative_home_is_made_absolute_and_an_empty_one_is_ignored():
-    assert os.path.isabs(Home.of({"SKILLHUB_HOME": "here"}).data)
+def test_an_empty_home_is_ignored():
     assert "skillhub" in Home.of({"SKILLHUB_HOME": ""}).data
+
+
+@pytest.mark.parametrize("hub", [".skillhub", "./.skillhub", "../project/.skillhub", "~nobody-of-this-name/hub"])
+def test_attack_a_repository_does_not_bring_the_users_policy_by_a_relative_home(tmp_path, hub):
+    shell = Here(tmp_path)
+    shell.write("project/.skillhub/config/policy.toml", 'agree = ["unsigned"]\n')
+    shell.skill("project/loose")
+    before = shell.files()
+    for words in (("list",), ("install", "./loose", "--yes"), ("catalog",)):
+        error = shell.run(*words, "--json", SKILLHUB_HOME=hub).error
+        assert (error["code"], error["where"]) == ("state", "SKILLHUB_HOME")
+    assert shell.files() == before
 
 
 def test_without_skillhub_home_the_platforms_folders_are_used(tmp_path):
