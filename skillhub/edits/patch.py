@@ -421,10 +421,12 @@ _EDITS_MAX = 256 << 20  # bytes; a copy may have become a build folder
 _PATCH_CAP = 64 << 20
 
 
-def save(name: str, edited: Iterable[Mapping[str, File]], base: Mapping[str, File], project: Project) -> list[str]:
+def save(
+    name: str, edited: Iterable[Mapping[str, File]], base: Mapping[str, File], project: Project, taken: str | None
+) -> list[str]:
     """Write edits to ``skillhub-edits/``, equal ones once: a patch, and beside it the files that it cannot hold.
 
-    Return the paths of the patches, relative to the project.
+    Return the paths of the patches, relative to the project; none of them is ``taken``.
 
     Raises:
         LinkLeavesProject: that folder is a link that leads out of the project.
@@ -438,7 +440,7 @@ def save(name: str, edited: Iterable[Mapping[str, File]], base: Mapping[str, Fil
             continue
         saved.append(edits)
         patch, unpatchable = edits
-        paths.append(free_path(name, project))
+        paths.append(free_path(name, project, taken))
         path = os.path.join(project.root, *paths[-1].split("/"))
         if unpatchable:
             with files.disk_errors(path), project.hold(path, make=True) as (file, dir_fd):
@@ -447,17 +449,20 @@ def save(name: str, edited: Iterable[Mapping[str, File]], base: Mapping[str, Fil
     return paths
 
 
-def free_path(name: str, project: Project) -> str:
-    """Return an unused path, relative to the project, for a patch in ``skillhub-edits/``.
+def free_path(name: str, project: Project, taken: str | None = None) -> str:
+    """Return an unused path, relative to the project, for a patch in ``skillhub-edits/``; it is not ``taken``.
 
     Raises:
         LinkLeavesProject: that folder is a link that leads out of the project.
     """
     folder = files.inside(project.root, EDITS)
+    top = os.path.relpath(folder, project.root).replace(os.sep, "/")
     number = 1
-    while any(os.path.lexists(os.path.join(folder, f"{name}-{number}{end}")) for end in ("", ".patch")):
+    while taken == (path := f"{top}/{name}-{number}.patch") or any(
+        os.path.lexists(os.path.join(folder, f"{name}-{number}{end}")) for end in ("", ".patch")
+    ):
         number += 1
-    return f"{os.path.relpath(folder, project.root).replace(os.sep, '/')}/{name}-{number}.patch"
+    return path
 
 
 def read_edited(path: str, store: str, project: Project, base: Mapping[str, File]) -> dict[str, File]:

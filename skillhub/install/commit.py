@@ -98,7 +98,9 @@ def commit(
         text = lock.dump() if is_new else None  # a lock that cannot be written is refused before the first write
         for change in changes:
             if change.linking is not None:
-                linker.save(change.linking, now.records.skills.get(change.name), change.candidate.tree)
+                found, record = change.candidate, now.records.skills.get(change.name)
+                taken = found.entry.patch.path if found.entry.patch else None
+                linker.save(change.linking, record, found.tree, taken)
         records_before = now.records.skills
         for each in cleared:
             linker.save(each, records_before.get(each.name))

@@ -268,13 +268,16 @@ class Linker:
                 raise _edited_meanwhile(step.path)
             copies.remove_copy(self._project, step.path)
 
-    def save(self, linking: Linking, record: Record | None, tree: Tree | None = None) -> None:
+    def save(
+        self, linking: Linking, record: Record | None, tree: Tree | None = None, taken: str | None = None
+    ) -> None:
         """Write the edits to ``skillhub-edits/`` unless the user discards them; called before any other change.
 
         Args:
             linking: The places.
             record: The record with the tree that the edits are compared with.
             tree: The new tree; if it is the recorded one, it replaces a stored tree that was edited through links.
+            taken: The path of a patch that the command will write.
 
         Raises:
             StateError: the disk refuses, the edits are too large, or discarded ones are others than the user saw.
@@ -288,7 +291,7 @@ class Linker:
         if base is None and record is not None and tree is not None and tree.digest == record.tree:
             base = tree
         edited = (patch.read_edited(path, self._store.root, self._project, base or {}) for path in linking.edited)
-        self.saved[linking.name] = patch.save(linking.name, edited, base or {}, self._project)
+        self.saved[linking.name] = patch.save(linking.name, edited, base or {}, self._project, taken)
 
 
 def _edits(problems: Sequence[TreeProblem], path: str) -> tuple[str, ...]:

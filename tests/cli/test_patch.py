@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from skillhub.disk.folders import remove_tree
+from tests.support.gitrepos import files
 
 REF = "github:release-notes"
 
@@ -50,6 +51,26 @@ def test_a_patch_is_written_on_one_machine_and_applied_on_another(shell):
     assert other.run("patch", "release-notes", "--drop", "--yes").status == 0
     assert "patch" not in other.lock()["skills"]["release-notes"]
     assert other.run("verify").status == 0
+
+
+def test_an_update_saves_later_edits_beside_the_patch_of_the_new_version(shell, repo):
+    repo.commit(files("One.\n\nTwo.\n\nThree.\n"))
+    assert shell.run("install", f"git+{repo.url}", "--yes", "--allow-unsigned").status == 0
+    name = next(iter(shell.lock()["skills"]))
+    copy = shell.project / f".agents/skills/{name}/SKILL.md"
+    copy.write_text(copy.read_text().replace("One.", "One, patched."))
+    assert shell.run("patch", name, "--yes", "--allow-unsigned").status == 0
+    copy.write_text(copy.read_text().replace("Two.", "Two, edited."))
+    repo.commit(files("One.\n\nTwo.\n\nFour.\n"))
+    done = shell.run("update", "--yes", "--allow-unsigned", "--json")
+    assert done.status == 0, done.err
+    patch = shell.lock()["skills"][name]["patch"]["path"]
+    [saved] = done.json["saved"][0]["patches"]
+    assert saved != patch
+    assert "+One, patched." in (shell.project / patch).read_text()
+    assert "+Two, edited." in (shell.project / saved).read_text()
+    assert "One, patched.\n\nTwo.\n\nFour.\n" in copy.read_text()
+    assert shell.run("verify").status == 0
 
 
 def test_a_copy_without_its_skill_md_is_restored_and_not_patched(shell):
