@@ -124,6 +124,11 @@ class _Adopted:
     candidate: Candidate
     target: str | None  # the folder for its files in the project; None if its origin has them
 
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The folders with its files: the copies, and the target if it exists."""
+        return (*self.find.copies, *filter(os.path.lexists, filter(None, [self.target])))
+
 
 def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Outcome:
     """Lock unmanaged skills, as one transaction; skills that cannot be adopted stay, and are in ``left``.
@@ -161,7 +166,8 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
         return Outcome((), False, warnings=warnings, left_out=tuple(left_out))
     if not options.dry_run:
         with ports.project.exclusively():  # another command would remove the unfinished copies
-            for path, tree in [(path, skill.candidate.tree) for skill in adopted for path in skill.find.copies]:
+            read_state(ports.project, ports.sources)  # an unreadable lock is refused before the first write
+            for path, tree in [(path, skill.candidate.tree) for skill in adopted for path in skill.places]:
                 if compare(path, tree.listing):
                     hint = "run the command again; it asks again"
                     raise errors.StateError("the copy was edited meanwhile", where=path, hint=hint)

@@ -6,7 +6,7 @@ import pytest
 
 from skillhub.command.ports import Options
 from skillhub.disk.folders import list_folder
-from skillhub.errors import StateError
+from skillhub.errors import FormatError, StateError
 from skillhub.exchange.adopt import adopt
 from tests.install.test_faults import Case, left_over, look
 from tests.support.faults import kill, no_space, sample
@@ -55,3 +55,20 @@ def test_attack_a_copy_that_was_edited_during_the_question_is_not_adopted(tmp_pa
         adopt([], "skills", Options(), world.ports(answers))
     assert world.lock() == before
     assert not (world.base / "skills").exists()
+
+
+@pytest.mark.parametrize("path", ["skills/loose/more.md", "skillhub.lock"])
+def test_attack_a_file_that_appears_during_the_question_removes_no_link_of_the_user(tmp_path, path):
+    world = World(tmp_path)
+    prepare(world)
+    answers = Answers("yes")
+
+    def appear():
+        (world.base / path).parent.mkdir(parents=True, exist_ok=True)
+        (world.base / path).write_text("{")
+
+    answers.meanwhile = appear
+    with pytest.raises((StateError, FormatError)):
+        adopt([], "skills", Options(), world.ports(answers))
+    assert (world.base / ".claude/skills/loose").is_symlink()
+    assert not (world.base / "skills/loose/SKILL.md").exists()
