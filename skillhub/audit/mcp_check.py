@@ -24,6 +24,7 @@ from mcp_types import PaginatedRequest, PaginatedRequestParams, PaginatedResult,
 from pydantic import ConfigDict, ValidationError
 
 from skillhub.command.ports import Ports
+from skillhub.disk import files
 from skillhub.errors import FormatError, NotFound, SkillhubError, SourceError, UsageError
 from skillhub.formats.text import as_command, clean, quote
 from skillhub.model import mcp_server
@@ -144,7 +145,7 @@ class CheckedServer:
 
     @property
     def _path(self) -> str:
-        return os.pathsep.join(path for path in self.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(path))
+        return files.search_path(self.environ)
 
     def _values(self, pairs: object) -> dict[str, str]:
         rows = pairs if isinstance(pairs, dict) else {}

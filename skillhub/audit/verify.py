@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from skillhub.command.ports import Ports
 from skillhub.command.state import State, refuse_unknown
-from skillhub.disk.files import disk_error
+from skillhub.disk.files import disk_error, search_path
 from skillhub.disk.folders import TreeProblem, compare
 from skillhub.edits.patch import listing_of_copy, read_patch
 from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError, SkillhubError, SourceMismatch, StateError
@@ -336,9 +336,7 @@ def tracked_copies(project: Project, links: Sequence[str]) -> list[str]:
     if not inside:
         return []
     environ = {name: os.environ[name] for name in _PASSED if name in os.environ} | _SET
-    # A relative or empty entry of PATH may lead into a clone, which may contain a program named `git`.
-    folders = filter(os.path.isabs, environ.get("PATH", os.defpath).split(os.pathsep))
-    environ["PATH"] = os.pathsep.join(folders) or os.defpath
+    environ["PATH"] = search_path(environ)
     # A repository can configure a program that watches its files; this option keeps git from running it.
     words = ["git", "-C", base, "-c", "core.fsmonitor=false", "ls-files", "-z", "--", *inside]
     try:

@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 
 from skillhub.errors import FormatError, LinkLeavesProject, StateError
@@ -104,6 +104,12 @@ def _nameless(folder: str, dir_fd: int | None) -> int:
         os.close(handle)
         raise
     return handle
+
+
+def search_path(environ: Mapping[str, str]) -> str:
+    """Return PATH without relative and empty entries, which may lead into a clone with a program of any name."""
+    folders = filter(os.path.isabs, environ.get("PATH", "").split(os.pathsep))
+    return os.pathsep.join(folders) or os.defpath
 
 
 def is_within(path: str, folder: str) -> bool:

@@ -20,6 +20,7 @@ from typing import IO, cast
 
 from skillhub import errors
 from skillhub.archive.limits import unsafe
+from skillhub.disk.files import search_path
 from skillhub.errors import FormatError, SkillhubError, SourceError, UnsafeTransfer
 from skillhub.formats.text import clean, packaged, quote
 from skillhub.net.fetch import Arrived, Web, Who, unheard
@@ -186,7 +187,7 @@ class GitProgram:
         passed = {name: value for name, value in environ.items() if name.upper() in _PASSED.split()}
         # Both: else a file `commondir` in the folder could name another folder, and its configuration.
         places = {"GIT_DIR": folder, "GIT_COMMON_DIR": folder}
-        self._environ = {**passed, **_SET, **variables, **places}
+        self._environ = {**passed, **_SET, **variables, **places, "PATH": search_path(environ)}
         settings = [word for option in (*_OPTIONS.split(), *options) for word in ("-c", option)]
         self._words = ["git", *settings]
         self._folder = folder

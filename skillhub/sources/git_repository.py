@@ -155,7 +155,7 @@ def remote_at(
     variables = {"GIT_ALLOW_PROTOCOL": protocols}
     # An ssh command of the user is kept; without a terminal it cannot prompt either.
     is_usual = fetch_url.startswith("ssh:") and environ.keys().isdisjoint(("GIT_SSH_COMMAND", "GIT_SSH"))
-    if is_usual and not GitProgram(os.curdir, environ, (), {}).is_set("core.sshCommand"):
+    if is_usual and not GitProgram(os.path.abspath(os.sep), environ, (), {}).is_set("core.sshCommand"):
         variables["GIT_SSH_COMMAND"] = "ssh -oBatchMode=yes"
     if not RULES[named_by].sends_credentials or not fetch_url.startswith(("https:", "http:")):
         token = None

@@ -29,7 +29,7 @@ from skillhub.errors import (
     WrongBytes,
 )
 from skillhub.model.tree import File
-from skillhub.sources import git_program, git_snapshot
+from skillhub.sources import git_program, git_repository, git_snapshot
 from skillhub.sources.git_program import GitLimits, GitProgram
 from tests.support.gitrepos import SKILL, Repo, Special, link, submodule
 from tests.support.gitserver import served
@@ -348,6 +348,32 @@ def test_ssh_never_prompts(opened, environ, tmp_path):
     with pytest.raises(SourceError):
         opened("ssh://git@host.example/x", None)
     assert "BatchMode" not in (tmp_path / "arguments").read_text()
+
+
+@pytest.mark.parametrize("entry", ["", ".", "bin"])
+def test_attack_a_relative_entry_of_path_runs_no_git_of_a_clone_or_of_the_cache(
+    repo, opened, environ, script, tmp_path, monkeypatch, entry
+):
+    environ["PATH"] = f"{entry}{os.pathsep}{environ['PATH']}"
+    clone = tmp_path / "clone"
+    (clone / entry).mkdir(parents=True)
+    shutil.copy(script, clone / entry / "git")
+    monkeypatch.chdir(clone)
+    assert git_repository.remote("ssh://git@host.example/x", environ, GitLimits()).fetch_url
+    repo.commit(FILES)
+    opened(repo.url, None)
+    cache = cache_of(tmp_path)
+    (cache / entry).mkdir(exist_ok=True)
+    shutil.copy(script, cache / entry / "git")
+    repo.commit(FILES | {"README.md": b"New.\n"})
+    assert list(opened(repo.url, None).read(["README.md"])) == [b"New.\n"]
+
+
+def test_attack_a_clone_in_the_form_of_a_repository_does_not_let_ssh_prompt(environ, tmp_path, monkeypatch):
+    clone = Repo(tmp_path / "clone", "\tsshCommand = ssh\n")
+    monkeypatch.chdir(clone.path)
+    variables = git_repository.remote("ssh://git@host.example/x", environ, GitLimits()).variables
+    assert "-oBatchMode=yes" in variables["GIT_SSH_COMMAND"]
 
 
 def test_git_does_not_prompt_for_a_password(repo, opened):
