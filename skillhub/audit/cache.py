@@ -56,14 +56,14 @@ class Waste:
     """An unused file or folder.
 
     Attributes:
-        about: A description for a person: for a tree the name of its skill, if it can be read.
+        name: For a tree, the name of its skill, if it can be read.
         tree: The digest of a tree.
     """
 
     kind: WasteKind
     path: str
     size: int
-    about: str = ""
+    name: str | None = None
     tree: Digest | None = None
 
 
@@ -146,13 +146,11 @@ def _unused_signers(projects: Sequence[KnownProject], home: Home, before: float,
     return (pin for pin in pins if os.path.basename(pin.path) not in needed)
 
 
-def _declared_name(path: str) -> str:
-    """Return the name that a stored skill declares, or an empty string."""
-    try:
-        data = files.read(os.path.join(path, SKILL_MD), _HEAD_CAP)
-    except (FormatError, StateError):
-        return ""
-    return glance(data or b"").name or ""
+def _declared_name(path: str) -> str | None:
+    """Return the name that a stored skill declares, or None."""
+    with suppress(FormatError, StateError):
+        return glance(files.read(os.path.join(path, SKILL_MD), _HEAD_CAP) or b"").name or None
+    return None
 
 
 def _leftovers(home: Home, before: float) -> Sequence[Waste]:
@@ -175,7 +173,7 @@ def _questions(trees: Sequence[Waste], gone: Sequence[str]) -> list[Question]:
         return []
     size = sum(waste.size for waste in trees)
     stored = [waste for waste in trees if waste.kind == "tree"]
-    lines = [f"{waste.about or 'a skill'}: {waste.tree}, {waste.size} bytes" for waste in stored[:_SHOWN]]
+    lines = [f"{waste.name or 'a skill'}: {waste.tree}, {waste.size} bytes" for waste in stored[:_SHOWN]]
     lines += [f"and {len(stored) - _SHOWN} more"] if len(stored) > _SHOWN else []
     lines += [f"{base} used some of these, and no longer exists" for base in gone]
     skills, signers = len(stored), len(trees) - len(stored)

@@ -6,12 +6,12 @@ import json
 import os
 import sys
 from dataclasses import asdict, replace
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from skillhub.audit import report as reports
 from skillhub.audit.audit import AuditRequest, looked_at, names_and_paths
 from skillhub.audit.audit import audit as audit_flow
-from skillhub.audit.cache import Collected, collect, places
+from skillhub.audit.cache import collect, places
 from skillhub.audit.report import Report, brief
 from skillhub.audit.suppressions import BaselineFile
 from skillhub.cli.common import Arg, Common, Strings, read_file, read_lock, write_output
@@ -72,7 +72,9 @@ def audit(
     is_package = common.package is not None and not (names or paths)
     names = tuple(common.chosen(names) or ()) if is_package else names
     before = read_lock(from_lock) if from_lock is not None else None
-    known = _read_baseline(baseline) if baseline is not None else None
+    writes = as_command("skillhub", "audit", "--write-baseline", baseline or "")
+    with hinting(f"{writes} writes it"):
+        known = None if baseline is None else BaselineFile.parse(read_file(baseline, BaselineFile.CAP), baseline)
     online, makes_baseline, remember = not common.offline, write_baseline is not None, not common.dry_run
     request = AuditRequest(
         names, paths, sources, online, fail_on, before, known, makes_baseline, remember, is_package
@@ -121,11 +123,6 @@ def _explain(word: str, common: Common) -> None:
     common.terminal.out(f"severity {rule.severity}, confidence {rule.confidence}, {category}")
     common.terminal.out(f"why: {rule.why}")
     common.terminal.out(f"what to do: {rule.hint}")
-
-
-def _read_baseline(path: str) -> BaselineFile:
-    with hinting(f"{as_command('skillhub', 'audit', '--write-baseline', path)} writes it"):
-        return BaselineFile.parse(read_file(path, BaselineFile.CAP), path)
 
 
 def _check_baseline(path: str) -> None:
@@ -306,10 +303,12 @@ def cache_gc(
     """
     found = collect(common.home, days, open_ports(common), dry_run=common.dry_run)
     if common.json:
-        return common.answer("cache gc", _collected_json(found, removed=not common.dry_run))
+        questions = [question.to_json(answer) for question, answer in found.asked]
+        answer = {"removed": found.waste, "changed": bool(found.waste) and not common.dry_run, "questions": questions}
+        return common.answer("cache gc", answer | members(found, "size", "gone"))
     done = common.would("remove", "removed")
     for each in found.waste:
-        about = f"{each.about}: " if each.about else ""
+        about = f"{each.name}: " if each.name else ""
         common.terminal.did(f"{done} {each.kind} {about}{each.path} ({size_of(each.size)})")
     for base in found.gone:
         common.terminal.say(f"{base} used some of these, and no longer exists", "dim")
@@ -317,10 +316,3 @@ def cache_gc(
         common.terminal.did(f"{done} {size_of(found.size)} in all", "green")
     else:
         common.terminal.say("there is nothing to remove", "dim")
-
-
-def _collected_json(found: Collected, *, removed: bool) -> dict[str, Any]:
-    rows = [{**members(each, "kind", "path", "size", "tree"), "name": each.about or None} for each in found.waste]
-    questions = [question.to_json(answer) for question, answer in found.asked]
-    value = {"removed": rows, "changed": removed and bool(rows), "questions": questions}
-    return {**value, **members(found, "size", "gone")}

@@ -231,14 +231,12 @@ class OpenNetwork:
         from skillhub.trust.roles import LOG_SEEN
 
         copy = os.path.join(self._undo.enter_context(throwaway()), os.path.basename(kept))
-        if self.fresh:
-            # All metadata is fetched again, and compared with the stored state of the log.
-            with files.disk_errors(kept), suppress(FileNotFoundError):
+        with files.disk_errors(kept), suppress(FileNotFoundError):
+            if self.fresh:  # all metadata is fetched again, and compared with the stored state of the log
                 os.makedirs(copy)
                 copyfile(os.path.join(kept, LOG_SEEN), os.path.join(copy, LOG_SEEN))
-            return copy
-        with files.disk_errors(kept), suppress(FileNotFoundError):
-            copytree(kept, copy)
+            else:
+                copytree(kept, copy)
         return copy
 
     @cached_property

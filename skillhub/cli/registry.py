@@ -98,7 +98,9 @@ def registry_build(
     """
     every = [*PARTS, _pages()]
     if url is not None and not common.dry_run:
-        _keep_url(folder, url)
+        kept = RegistryDir(folder)
+        with kept.locked():
+            kept.create(kept.settings().at(url))
     with opened(folder, Signing(now=signing_time(), dry_run=common.dry_run)) as registry:
         hub = replace(registry, settings=registry.settings.at(url))
         done = outputs.build(hub, every, ScanCache(common.home, remember=not common.dry_run))
@@ -116,12 +118,6 @@ def registry_build(
             common.terminal.say(path)
     wrote = f"{common.would('write', 'wrote')} {len(done.written)} of {done.files} files"
     common.terminal.did(f"{site}: {wrote}, {len(done.removed)} removed, {amount(done.skills, 'skill')}", "green")
-
-
-def _keep_url(folder: str, url: str) -> None:
-    registry = RegistryDir(folder)
-    with registry.locked():
-        registry.create(registry.settings().at(url))
 
 
 def registry_yank(

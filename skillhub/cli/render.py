@@ -417,7 +417,7 @@ def fail(error: Exception, args: list[str], command_of: Callable[[list[str]], tu
     """
     terminal = Terminal()
     if not isinstance(error, SkillhubError):
-        error = _usage_of_typer(error, args, command_of) or _of_machine(error) or _bug(error)
+        error = _usage_of_typer(error, args, command_of) or _bug(error)
     if not error.hint and error.message.startswith(_UNREACHED):
         error.hint = "check the address, the network and the settings of your proxy"
     asked = getattr(error, "asked", ())
@@ -510,13 +510,9 @@ def _usage_of_typer(
     return UsageError(message[:1].lower() + message[1:], hint=hint)
 
 
-def _of_machine(error: Exception) -> SkillhubError | None:
-    if not isinstance(error, MemoryError):
-        return None
-    return StateError("there is not enough memory", hint="end other programs, or raise the limit (ulimit -v)")
-
-
 def _bug(error: Exception) -> SkillhubError:
+    if isinstance(error, MemoryError):
+        return StateError("there is not enough memory", hint="end other programs, or raise the limit (ulimit -v)")
     # Only the type of the error and the place in the code: its message may contain a secret.
     if os.environ.get("SKILLHUB_TRACEBACK"):
         import traceback

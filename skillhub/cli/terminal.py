@@ -312,11 +312,11 @@ class Terminal:
         if columns and not self.verbose and len(text) > columns and "skillhub " not in text:
             text = _ARCHIVE.sub(r"\1…", text)
         text = " " * indent + (_OTHER_BLANK.sub(" ", clean(text)) if columns else clean(text))
-        start = " " * (len(text) - len(text.lstrip(" "))) + bar
-        below = start if bar else " " * (len(start) + _BELOW if hang is None else hang)
+        start, text, below = _indented(text)
+        start, below = start + bar, start + bar if bar else below if hang is None else " " * hang
         # Words of a result, and commands and digests in messages, stay whole for copying.
         whole = None if bar or words is _NO_COMMAND else _RESULT if stream is sys.stdout else _COPIED
-        for row in rows_of(start, text.lstrip(" "), below, columns, whole, words):
+        for row in rows_of(start, text, below, columns, whole, words):
             self._put(stream, _line(row, tone, stream))
 
     def _put(self, stream: TextIO, line: str) -> None:
@@ -355,19 +355,22 @@ def _padded(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
 
 
 def _prompt(text: str) -> str:
-    indent = " " * (len(text) - len(text.lstrip(" ")))
-    below = indent + " " * _BELOW
-    rows = rows_of(indent, clean(text).lstrip(" "), below, _columns() if sys.stderr.isatty() else None, _COMMAND)
+    rows = rows_of(*_indented(clean(text)), _columns() if sys.stderr.isatty() else None, _COMMAND)
     return "\n".join(rows) + " "
+
+
+def _indented(text: str) -> tuple[str, str, str]:
+    """Return the blanks before a line, its text, and the blanks before its next rows."""
+    bare = text.lstrip(" ")
+    start = " " * (len(text) - len(bare))
+    return start, bare, start + " " * _BELOW
 
 
 def _page_rows(text: str) -> list[str]:
     """Return a line of a page as rows of a terminal; each row of a skill's own text begins with a bar."""
     if isinstance(text, Quoted):
         return rows_of(BAR, clean(text), BAR, _columns(), None)
-    shown = _OTHER_BLANK.sub(" ", clean(text))
-    start = " " * (len(shown) - len(shown.lstrip(" ")))
-    return rows_of(start, shown.lstrip(" "), start + " " * _BELOW, _columns(), None)
+    return rows_of(*_indented(_OTHER_BLANK.sub(" ", clean(text))), _columns(), None)
 
 
 def rows_of(
