@@ -20,7 +20,6 @@ from skillhub.disk.folders import remove_tree
 from skillhub.disk.home import Home
 from skillhub.errors import FormatError, StateError
 from skillhub.formats.digest import Digest, is_hex
-from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, command
 from skillhub.install.pins import pin_name
 from skillhub.model.lock import Lock
@@ -257,9 +256,8 @@ def _read_project(key: str, path: str, home: Home) -> KnownProject | None:
     data = files.read(path, _CAP)
     if data is None:
         return None  # no skill is linked yet: a process that is installing now has no consent yet
-    document = strict_json(data, path, _CAP)
-    base = document.get("project") if isinstance(document, dict) else None
-    if not isinstance(base, str) or not os.path.isabs(base):
+    records = Records.parse(data, path)
+    if not os.path.isabs(base := records.project):
         raise FormatError("expected the folder of a project", where=f"{path}: project")
     project = Project(base, "user" if key == state_key(base, "user") else "project", home)
     gone = project.scope == "project" and _is_gone(base)
@@ -272,7 +270,7 @@ def _read_project(key: str, path: str, home: Home) -> KnownProject | None:
         raise
     trees = {entry.tree for entry in lock.skills.values()}
     trees |= {entry.original.tree for entry in lock.skills.values()}
-    trees |= {record.tree for record in Records.parse(data, path).skills.values()}
+    trees |= {record.tree for record in records.skills.values()}
     return KnownProject(base, gone, frozenset(trees), lock)
 
 

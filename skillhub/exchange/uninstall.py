@@ -16,7 +16,6 @@ from skillhub.disk.home import EDITS, Home
 from skillhub.disk.installer import extra_command, removal_command
 from skillhub.errors import Drifted, SkillhubError, StateError
 from skillhub.exchange.own_mcp_entry import NAME, entries_file
-from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command
 from skillhub.model.hosts import Scope, hosts
 from skillhub.model.provenance import Record, Records
@@ -123,12 +122,10 @@ def _projects(home: Home) -> Iterator[tuple[Project, Records]]:
     for name in files.names_in(folder):
         path = os.path.join(folder, name)
         data = files.read(path, _CAP) if name.endswith(".json") else None
-        document = strict_json(data, path, _CAP) if data is not None else None
-        base = document.get("project") if isinstance(document, dict) else None
-        if data is not None and isinstance(base, str) and os.path.isabs(base) and os.path.isdir(base):
-            for scope in get_args(Scope):
-                if name == f"{state_key(base, scope)}.json":  # otherwise the record is for another folder
-                    yield Project(base, scope, home), Records.parse(data, path)
+        records = Records() if data is None else Records.parse(data, path)
+        for scope in get_args(Scope) if os.path.isabs(records.project) and os.path.isdir(records.project) else ():
+            if name == f"{state_key(records.project, scope)}.json":  # otherwise the record is for another folder
+                yield Project(records.project, scope, home), records
 
 
 def _of_project(project: Project, records: Records, ports: Ports, remove: bool) -> Iterator[Installed]:

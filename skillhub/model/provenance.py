@@ -409,12 +409,14 @@ class Records:
         agents: The agents that a person chose for the project.
         pending: Records of skills that a person has agreed to and that the lock lacks; they count once it has them.
         created_paths: Folders and files of agents that skillhub created; paths as in ``links``.
+        project: The path of the project in the record file, for those who have the file alone; empty without a file.
     """
 
     skills: Mapping[str, Record] = field(default_factory=dict)
     agents: tuple[str, ...] = ()
     pending: Mapping[str, Record] = field(default_factory=dict)
     created_paths: tuple[str, ...] = ()
+    project: str = field(default="", compare=False)
 
     def enabled(self, locked: Mapping[str, Locked]) -> set[str]:
         """Return the names of the locked skills that agents should read."""
@@ -439,9 +441,9 @@ class Records:
         return replace(self, skills=skills, pending={})
 
     def dump(self, project: str) -> bytes:
-        """Return the bytes of the record file; it contains the path ``project`` for a person who reads it."""
-        facts = {each.name: getattr(self, each.name) for each in fields(self)}
-        file = RecordsFile.model_construct(version=VERSION, project=project, **facts)
+        """Return the bytes of the record file of the project at the path ``project``."""
+        facts = {each.name: getattr(self, each.name) for each in fields(self)} | {"project": project}
+        file = RecordsFile.model_construct(version=VERSION, **facts)
         text = json.dumps(file.model_dump(by_alias=True), sort_keys=True, ensure_ascii=False) + "\n"
         # A path may hold bytes that are not UTF-8; each becomes a question mark, so that the file can be read.
         return text.encode("utf-8", "replace")
@@ -455,7 +457,7 @@ class Records:
         """
         with hinting("move the file away; skillhub install creates it again and asks again"):
             file = RecordsFile.parse(data, where)
-        return cls(file.skills, file.agents, file.pending, file.created_paths)
+        return cls(file.skills, file.agents, file.pending, file.created_paths, file.project)
 
 
 class RecordsFile(Document):

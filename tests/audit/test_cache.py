@@ -44,7 +44,7 @@ def test_gc_keeps_trees_of_a_project_and_removes_the_others(world):
     tree = world.lock().skills["gone"].tree
     world.remove("gone")
     found = collect(world)
-    assert [(each.kind, each.about, each.tree) for each in found.waste] == [("tree", "gone", tree)]
+    assert [(each.kind, each.name, each.tree) for each in found.waste] == [("tree", "gone", tree)]
     assert found.size > 0
     assert stored(world) == {world.lock().skills["kept"].tree}
     assert not list(Path(world.store.root).rglob("*.tmp*"))
@@ -264,7 +264,7 @@ def test_an_incomplete_tree_is_removed_without_a_name(world):
     place = Path(world.store.path(*stored(world)))
     place.chmod(0o755)
     (place / "SKILL.md").unlink()
-    assert [each.about for each in collect(world).waste] == [""]
+    assert [each.name for each in collect(world).waste] == [None]
     assert stored(world) == set()
 
 
