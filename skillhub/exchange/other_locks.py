@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
@@ -81,6 +81,8 @@ class OtherEntry(ForeignDocument):
 
     For example, a malformed commit is not ignored, since the newest commit would then be installed.
     """
+
+    LENIENT: ClassVar[Collection[str]] = ()
 
     @classmethod
     def origin(cls, name: str, block: object, folder: str) -> OriginResult:
@@ -169,12 +171,7 @@ def _false_if_empty(value: object) -> object:
 class ApmPackage(OtherEntry):
     """A package of ``apm.lock.yaml``."""
 
-    BINDING: ClassVar = frozenset(
-        {
-            *("materialization_repo_url", "repo_url", "virtual_path", "package_type", "local_path", "is_insecure"),
-            *("resolved_url", "resolved_commit", "resolved_ref", "host", "port"),
-        }
-    )
+    LENIENT: ClassVar = ("name", "skill_subset", "deployed_files")
 
     name: NullAsEmpty = ""
     materialization_repo_url: NullAsEmpty = ""
@@ -257,10 +254,6 @@ _Block = Mapping[str, Any]
 class SkillsCliEntry(OtherEntry):
     """An entry of the ``skills`` CLI, of a project or of a user; ``gh skill`` also writes those of a user."""
 
-    BINDING: ClassVar = frozenset(
-        {"sourceType", "source", "sourceUrl", "sourceBaseUrl", "skillPath", "ref", "pinnedRef"}
-    )
-
     kind: NullAsEmpty = Field("", alias="sourceType")
     source: NullAsEmpty = ""
     url: NullAsEmpty = Field("", alias="sourceUrl")
@@ -288,8 +281,6 @@ class SkillsCliEntry(OtherEntry):
 class SkillsLockEntry(OtherEntry):
     """An entry of the program ``skills-lock``, whose file has the same name, and has commits."""
 
-    BINDING: ClassVar = frozenset({"resolved", "spec", "path", "commit", "ref"})
-
     resolved: NullAsEmpty = ""
     spec: NullAsEmpty = ""
     path: NullAsEmpty = ""
@@ -307,6 +298,8 @@ class SkillsLockEntry(OtherEntry):
 
 class ClawHubEntry(OtherEntry):
     """An entry of ``.clawhub/lock.json``."""
+
+    LENIENT: ClassVar = ("version",)
 
     version: NullAsEmpty = ""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, ClassVar, NoReturn, Self, TypeAlias, TypeVar, cast
 
@@ -418,11 +418,11 @@ class ForeignDocument(_Parsed):
     An invalid optional field is left out; ``warnings`` reports it.
 
     Attributes:
-        BINDING: The optional keys whose invalid value refuses the document: without them it would permit more, such
-            as any commit in place of one.
+        LENIENT: The optional keys of which that is true; None for all. An invalid value of another key refuses the
+            document: without it the document would permit more, such as any commit in place of one.
     """
 
-    BINDING: ClassVar[frozenset[str]] = frozenset()
+    LENIENT: ClassVar[Collection[str] | None] = None
 
     model_config = ConfigDict(frozen=True, extra="allow", coerce_numbers_to_str=True, defer_build=True)
 
@@ -435,7 +435,8 @@ class ForeignDocument(_Parsed):
             return handler(value)
         except ValidationError as error:
             fields = {field.alias or name: field for name, field in cls.model_fields.items()}
-            optional = {key for key, field in fields.items() if not field.is_required()} - cls.BINDING
+            lenient = fields if cls.LENIENT is None else cls.LENIENT
+            optional = {key for key, field in fields.items() if not field.is_required() and key in lenient}
             faults = [fault for fault in _details(error) if fault["loc"] and fault["loc"][0] in optional]
             if not faults or not isinstance(value, Mapping):
                 raise

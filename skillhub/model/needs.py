@@ -232,7 +232,7 @@ _Truth = Annotated[bool, Read(partial(yaml.truth, default=True), type="boolean")
 class _Tool(ForeignDocument):
     """One need; if any part of it is invalid, the whole need is ignored."""
 
-    BINDING = frozenset({"description", "required", "transport", "command", "url", "env", "bearer_token_env_var"})
+    LENIENT = ()
 
     type: Literal["env_var", "mcp", "program", "skill"]
     value: _Text
@@ -294,7 +294,7 @@ class AgentFile(ForeignDocument):
 
 
 class _Variable(ForeignDocument):
-    BINDING = frozenset({"required", "description"})
+    LENIENT = ()
 
     name: _Text
     required: _Truth = True

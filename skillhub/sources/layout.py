@@ -172,9 +172,9 @@ _InnerPaths = Annotated[tuple[str, ...], Read(_inner_paths)]
 _Name = Annotated[str, Read(text_that(_NAME.fullmatch, "a name of letters, digits, dots, hyphens and underscores"))]
 
 
-# ``BINDING``: a malformed location or commit is an error, since the entry without it would name another place.
+# Without ``LENIENT`` keys: a malformed location or commit is an error, since the entry would name another place.
 class _Metadata(ForeignDocument):
-    BINDING: ClassVar = frozenset({"pluginRoot"})
+    LENIENT: ClassVar = ()
 
     plugin_root: _Inner = Field("", alias="pluginRoot")
 
@@ -183,7 +183,7 @@ class MarketplaceFile(ForeignDocument):
     """``marketplace.json``: the plugins of a repository."""
 
     CAP: ClassVar[int] = CAP
-    BINDING: ClassVar = frozenset({"metadata"})
+    LENIENT: ClassVar = ()
 
     plugins: tuple[object, ...] = Field(max_length=_PLUGINS_MAX)
     metadata: _Metadata = Field(default_factory=lambda: _Metadata.parse({}, ""))
@@ -193,7 +193,7 @@ class PluginFile(ForeignDocument):
     """``plugin.json``: the name of a plugin, and its folders of skills besides ``skills``."""
 
     CAP: ClassVar[int] = CAP
-    BINDING: ClassVar = frozenset({"name", "skills"})
+    LENIENT: ClassVar = ()
 
     name: _Name | None = None
     skills: _InnerPaths = ()
@@ -211,7 +211,7 @@ class _Kind(ForeignDocument):
 
 
 class _Entry(_Named):
-    BINDING: ClassVar = frozenset({"skills"})
+    LENIENT: ClassVar = ()
 
     source: object
     skills: _InnerPaths | None = None
@@ -222,7 +222,7 @@ class _Folder(ForeignDocument):
 
 
 class _Git(ForeignDocument):
-    BINDING: ClassVar = frozenset({"ref", "sha", "path"})
+    LENIENT: ClassVar = ()
 
     url: Annotated[str, Read(_repository)]
     ref: Annotated[str, Read(text_that(is_rev, "a branch, a tag or a commit"))] = ""

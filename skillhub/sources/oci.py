@@ -129,7 +129,7 @@ _SIZE_MAX = (1 << 40) - 1
 class Blob(ForeignDocument):
     """A descriptor: the digest, the size and the media type of a blob."""
 
-    BINDING: ClassVar = frozenset({"mediaType"})
+    LENIENT: ClassVar = ("annotations",)
 
     digest: Sha256
     size: Annotated[int, Field(strict=True, ge=0, le=_SIZE_MAX)]
@@ -150,7 +150,7 @@ class Blob(ForeignDocument):
 class OciManifest(ForeignDocument):
     """The manifest of one artifact, whose type decides how the layers are read."""
 
-    BINDING: ClassVar = frozenset({"artifactType"})
+    LENIENT: ClassVar = ("annotations",)
 
     config: Blob
     layers: Items[Blob]
