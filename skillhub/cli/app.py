@@ -155,12 +155,6 @@ def build(one: str = "") -> Any:  # noqa: ANN401 - a command of the Click that i
     return typer.main.get_command(app)
 
 
-def _width() -> int | None:
-    """Return the width of help on a screen narrower than Typer's least width; None on any other."""
-    columns = screen_size().columns
-    return max(1, columns - 2) if columns < 52 else None
-
-
 def _behind_command(args: list[str]) -> list[str]:
     """Return ``args`` with the common flags before a command moved behind the command and its verb.
 
@@ -182,7 +176,9 @@ def _behind_command(args: list[str]) -> list[str]:
 def _run_by_typer(args: list[str]) -> int:
     try:
         one = args[0] if args and args[0] in COMMANDS and _COMPLETE not in os.environ else ""
-        result = build(one).main(args, prog_name="skillhub", standalone_mode=False, terminal_width=_width())
+        columns = screen_size().columns
+        width = max(1, columns - 2) if columns < 52 else None  # Typer's least width is wider than such a screen
+        result = build(one).main(args, prog_name="skillhub", standalone_mode=False, terminal_width=width)
     except SystemExit as stop:
         if isinstance(stop.__context__, BrokenPipeError):  # Typer turns it into exit status 1
             raise stop.__context__ from None

@@ -97,32 +97,22 @@ def show(
                 terminal.prose(from_here(_PROVEN.sub(r"\1…", line) if is_short else line), 2)
 
 
-def _joined(asked: Sequence[Question]) -> dict[int, Question]:
-    """Return, by the id of each question to install an unsigned skill, the question about the missing signature.
-
-    The second is asked in the place of the first.
-    """
-    unsigned = {each.skill: each for each in asked if each.kind == "unsigned"}
-    return {id(each): unsigned[each.skill] for each in asked if each.kind == "install" and each.skill in unsigned}
-
-
 def in_person(questions: Sequence[Question]) -> tuple[list[Question], Mapping[int, Question], Gains]:
     """Return the questions that a person is asked one by one, and what their answers answer too.
 
     That is, by the id of a question, the one that is asked in its place; and by skill, the questions about gains.
     """
-    instead = _joined(questions)
+    # A question about a missing signature is asked in the place of the question to install that skill.
+    unsigned = {each.skill: each for each in questions if each.kind == "unsigned"}
+    instead = {id(one): unsigned[one.skill] for one in questions if one.kind == "install" and one.skill in unsigned}
     moved = set(map(id, instead.values()))
     asked = [instead.get(id(each), each) for each in questions if id(each) not in moved]
-    gains = _gains(asked)
-    joined = {id(each) for several in gains.values() for each in several}
-    return [each for each in asked if id(each) not in joined], instead, gains
-
-
-def _gains(asked: Sequence[Question]) -> Gains:
     joined = {(each.skill, kind) for each in asked for kind in _JOINED.get(each.kind, ())}
-    new = [each for each in asked if (each.skill, each.kind) in joined]
-    return {skill: [each for each in new if each.skill == skill] for skill in {each.skill for each in new}}
+    gains: dict[str, list[Question]] = {}
+    for each in asked:
+        if (each.skill, each.kind) in joined:
+            gains.setdefault(each.skill, []).append(each)
+    return [each for each in asked if (each.skill, each.kind) not in joined], instead, gains
 
 
 def _key(question: Question, gains: Gains) -> tuple[str, ...]:

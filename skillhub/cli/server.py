@@ -10,15 +10,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Annotated, Any, BinaryIO, Final, cast
 
-from skillhub.cli.common import Arg, Common, Strings, optional
+from skillhub.cli.common import Arg, Common, Strings, optional, read_file
 from skillhub.cli.installed import installed as installed_skills
 from skillhub.cli.network import OpenNetwork, open_ports
 from skillhub.cli.prompts import Person
 from skillhub.cli.show import surroundings
 from skillhub.cli.terminal import is_interactive
 from skillhub.command.ports import Ports, ask_person
-from skillhub.disk import files
-from skillhub.errors import NotFound, UsageError
+from skillhub.errors import UsageError
 from skillhub.exchange.own_mcp_entry import OwnEntry
 from skillhub.formats.text import as_command, as_word, command, did_you_mean, quote, spelled_like
 from skillhub.model.hosts import SkillScope, detect, host
@@ -276,11 +275,8 @@ def read_token(path: str) -> str:
         NotFound: the file does not exist.
         UsageError: the file has other content, or other users can read it.
     """
-    real = os.path.realpath(os.path.expanduser(path))
-    data = files.read(real, _TOKEN_MAX + 2)
-    if data is None:
-        raise NotFound("there is no such file", where=path, hint=_MAKE_ONE + as_word(path))
-    if os.name == "posix" and stat.S_IMODE(os.stat(real).st_mode) & 0o077:
+    data = read_file(path, _TOKEN_MAX + 2, hint=_MAKE_ONE + as_word(path))
+    if os.name == "posix" and stat.S_IMODE(os.stat(os.path.expanduser(path)).st_mode) & 0o077:
         raise UsageError("other users can read the token", where=path, hint=f"chmod 600 {path}")
     token = data.decode("ascii", "replace").removesuffix("\n").removesuffix("\r")
     if not (_TOKEN_MIN <= len(token) <= _TOKEN_MAX and all("!" <= char <= "~" for char in token)):

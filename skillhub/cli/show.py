@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from skillhub.audit import show as reading
 from skillhub.audit.show import Shown
 from skillhub.cli.common import Arg, Common, Strings
+from skillhub.cli.network import open_ports
 from skillhub.cli.reading import listing, numbered, text_of
 from skillhub.cli.render import held_back
 from skillhub.cli.terminal import Terminal, members
@@ -55,8 +56,6 @@ def show(
 
     Example: skillhub show github:gh-fix-ci --file SKILL.md
     """
-    from skillhub.cli.network import open_ports
-
     if files and file is not None:
         raise UsageError("--files and --file exclude each other")
     shown = reading.show(parse_ref(ref), open_ports(common), skill)
@@ -177,8 +176,6 @@ def use(
 
     Example: skillhub use github:code-review
     """
-    from skillhub.cli.network import open_ports
-
     ports = open_ports(common, scratch=True)
     found = with_advisories(reading.obtained(parse_ref(ref), skill, ports), ports)
     critical = [each for each in found.findings if each.severity == "critical"]
@@ -236,8 +233,6 @@ def search(
 
     Example: skillhub search failing checks
     """
-    from skillhub.cli.network import open_ports
-
     if not " ".join(words).strip():
         raise UsageError("expected words to search for, found none")
     skills = [skill for skill in seen_by(common, host)[1].skills if skill.path]

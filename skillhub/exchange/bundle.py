@@ -12,7 +12,6 @@ from skillhub.errors import FormatError, UsageError
 from skillhub.formats.text import command
 from skillhub.install.candidates import about_skill
 from skillhub.install.obtain import by_lock, no_scan
-from skillhub.model.lock import Locked
 from skillhub.model.reference import Mcp, parse_remote
 from skillhub.project.project import Project
 from skillhub.sources.bundle import CAP, SkillBundle
@@ -56,7 +55,8 @@ def export(
     for name, entry in state.lock.skills.items():  # not scanned: a bundle contains no results of the scan
         original, is_agreed = entry.original, state.agreed(name) is not None
         with about_skill(name):
-            if _is_proved(original):
+            # A registry, a commit or the digest of an artifact proves the files, besides the lock.
+            if not original.local and (original.named or not isinstance(parse_remote(original.place), Mcp)):
                 by_lock(name, original, recorded, is_agreed=is_agreed, scan=False).run(no_scan)
                 objects = proof(original.rev, original.path or "") if original.rev else {}
                 answers |= {f"git:{id_}": ("", data) for id_, data in objects.items()}
@@ -75,11 +75,6 @@ def export(
     # An install asks for no logins and redirects, so they are left out.
     needed = {key: answer for key, answer in answers.items() if key in bundle.asked or key.startswith("tree:")}
     return SkillBundle(state.lock, needed)
-
-
-def _is_proved(entry: Locked) -> bool:
-    """Return whether a registry, a commit or the digest of an artifact proves the files, besides the lock."""
-    return not entry.local and (entry.named or not isinstance(parse_remote(entry.place), Mcp))
 
 
 def hold_to_lock(bundle: SkillBundle, project: Project, *, frozen: bool) -> None:

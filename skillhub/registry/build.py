@@ -368,18 +368,9 @@ def _index_with(index: Index, release: Release, hub: OpenRegistry) -> Index:
     publisher, name = release.publisher or "", release.name
     admission = index.admissions[publisher]
     if name not in admission.names:
-        _refuse_without_keys(release, hub)
+        delegate = as_command("skillhub", "registry", "delegate", hub.registry.path, publisher, "--name", name)
+        hint = f"name the folder of the offline keys (--keys DIR), or ask their owner to run: {delegate}"
+        hub.refuse_without_keys(NAMESPACES, f"{name} is a new name, and assigning it needs", hint)
     claimed = replace(admission, names=admission.names | {name})
     releases = newest_first((*index.skills.get(name, ()), release))
     return Index({**index.skills, name: releases}, {**index.admissions, publisher: claimed})
-
-
-def _refuse_without_keys(release: Release, hub: OpenRegistry) -> None:
-    """Raise Refused if too few keys of ``namespaces`` are available to assign a new name to a publisher."""
-    able, needed = len(hub.at_hand(NAMESPACES)), ROLES[NAMESPACES].threshold
-    if able < needed:
-        message = f"{release.name} is a new name, and assigning it needs {needed} keys of namespaces, found {able}"
-        words = (hub.registry.path, release.publisher or "", "--name", release.name)
-        command = as_command("skillhub", "registry", "delegate", *words)
-        hint = f"name the folder of the offline keys (--keys DIR), or ask their owner to run: {command}"
-        raise Refused(message, hint=hint)

@@ -35,7 +35,18 @@ from skillhub.trust.keys import PrivateKey
 from skillhub.trust.log import LogHead, entry, origin_of
 from skillhub.trust.registry_metadata import Dates, MetadataSet, keyid, path_of, publisher_target, verify
 from skillhub.trust.registry_rules import checked, part_of, refuse_shared
-from skillhub.trust.roles import LOG, LOG_HEAD, NAMESPACES, PARTS, ROOT, SNAPSHOT, TARGETS, TIMESTAMP, skill_path
+from skillhub.trust.roles import (
+    LOG,
+    LOG_HEAD,
+    NAMESPACES,
+    PARTS,
+    ROLES,
+    ROOT,
+    SNAPSHOT,
+    TARGETS,
+    TIMESTAMP,
+    skill_path,
+)
 
 # DIR/site: files for any web server; DIR/keys: see ``registry.keys``; DIR/registry.json: the settings
 
@@ -296,6 +307,12 @@ class OpenRegistry:
     def at_hand(self, role: str) -> frozenset[str]:
         """Return the TUF key ids of a role whose private keys are available."""
         return frozenset(keyid(key.public) for key in self.keys.of(role)) & set(self.metadata.keyids(role))
+
+    def refuse_without_keys(self, role: str, needing: str, hint: str) -> None:
+        """Raise Refused if too few keys of a role are available; the message begins with what is ``needing`` them."""
+        able, needed = len(self.at_hand(role)), ROLES[role].threshold
+        if able < needed:
+            raise Refused(f"{needing} {needed} keys of {role}, found {able}", hint=hint)
 
     def publishers(self, names: Collection[str] = ()) -> Mapping[str, TargetFile]:
         """Return the target file of each publisher's document; with ``names``, of these publishers only.

@@ -295,8 +295,11 @@ def rotate(folder: str, role: str, signing: Signing, lost: Sequence[str] = ()) -
         at_hand = hub.at_hand(role)
         new_keys = pending[: ROLES[role].keys - len(kept)]
         if not signing.dry_run:
-            _refuse_without_keys(hub, role)
-            new_keys += _add_new_keys(hub, role, ROLES[role].keys - len(kept) - len(new_keys))
+            hint = "give the folder of the offline keys with --keys DIR, and their passphrase"
+            hub.refuse_without_keys(delegator_of(role), f"new keys for {role} need", hint)
+            for _ in range(ROLES[role].keys - len(kept) - len(new_keys)):
+                new_keys.append(PrivateKey.generate("ed25519"))
+                hub.keys.add(role, new_keys[-1])
             _apply_rotation(hub, role, kept, new_keys)
         new = tuple(map(_keyid, new_keys))
     return Rotated(role, tuple(name for name in current if name not in (*kept, *new)), new, kept, at_hand)
@@ -338,21 +341,6 @@ def _apply_rotation(hub: OpenRegistry, role: str, kept_ids: Sequence[str], new_k
     elif role == LOG:
         hub.serve(hub.metadata)  # an earlier call may have been killed before it wrote the checkpoint
     hub.keys.settle(role, keyids)
-
-
-def _refuse_without_keys(hub: OpenRegistry, role: str) -> None:
-    """Raise Refused if too few keys of the delegating role are available, before a key is made."""
-    delegator, needed = delegator_of(role), ROLES[delegator_of(role)].threshold
-    if (able := len(hub.at_hand(delegator))) < needed:
-        message = f"new keys for {role} need {needed} keys of {delegator}, found {able}"
-        raise Refused(message, hint="give the folder of the offline keys with --keys DIR, and their passphrase")
-
-
-def _add_new_keys(hub: OpenRegistry, role: str, count: int) -> list[PrivateKey]:
-    keys = [PrivateKey.generate("ed25519") for _ in range(count)]
-    for key in keys:
-        hub.keys.add(role, key)
-    return keys
 
 
 # Cosign: add the cosignatures of witnesses to the newest checkpoint of the log.

@@ -12,7 +12,6 @@ import anyio
 import httpx
 from anyio.from_thread import start_blocking_portal
 
-from skillhub.archive.unpack import unpack
 from skillhub.disk import files
 from skillhub.errors import NotFound
 from skillhub.formats.digest import Digest
@@ -93,8 +92,7 @@ class RegistryContent(ServedContent):
         state = self._api.state()
         data = files.read(os.path.join(self._api.registry.site, document.name, *path.split("/")), FILE_MAX)
         if data is None or sha256(data).hexdigest() != expected:
-            archive = state.offer.hub.artifact(state.release(document.name, document.version))
-            data = unpack(archive, "zip", wrapper=False).tree[path].data
+            data = state.offer.hub.tree(state.release(document.name, document.version))[path].data
         return data
 
 
