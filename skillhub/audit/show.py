@@ -13,6 +13,7 @@ from skillhub.command.ports import LeftOut, Options, Ports
 from skillhub.command.state import State, read_state, refuse_unknown, users_hint
 from skillhub.edits.patch import difference, read_edited, text_of
 from skillhub.errors import BadSignature, Forbidden, NotFound, SecurityError, SkillhubError, SourceError, UsageError
+from skillhub.formats.json import members
 from skillhub.formats.text import spell_time, word
 from skillhub.install.admission import Known, admit, advised, with_known_bad
 from skillhub.install.candidates import Candidate, ReleaseStatus, check_against_lock
@@ -68,14 +69,8 @@ class Shown:
 
     def to_json(self) -> dict[str, Any]:
         """Return the value for the answer of ``skillhub show``."""
-        return {
-            **self.skill.to_json(),
-            "manifest": self.manifest,
-            "files": file_rows(self.tree),
-            "releases": self.releases,
-            "patched": self.patched,
-            "warnings": self.warnings,
-        }
+        facts = members(self, "manifest", "releases", "patched", "warnings")
+        return {**self.skill.to_json(), **facts, "files": file_rows(self.tree)}
 
 
 def show(ref: Ref, ports: Ports, skill: str | None = None) -> Shown:

@@ -17,9 +17,10 @@ from skillhub.audit.suppressions import BaselineFile
 from skillhub.cli.common import Arg, Common, Strings, read_file, read_lock, write_output
 from skillhub.cli.network import open_ports
 from skillhub.cli.render import show_findings
-from skillhub.cli.terminal import Terminal, members, size_of
+from skillhub.cli.terminal import Terminal, size_of
 from skillhub.disk import files
 from skillhub.errors import SkillhubError, StateError, UsageError, hinting
+from skillhub.formats.json import members
 from skillhub.formats.text import amount, as_command, did_you_mean, quote, spelled_like
 from skillhub.model.finding import CATEGORIES, Severity
 from skillhub.model.hosts import Scope, detect, hosts

@@ -24,8 +24,9 @@ from skillhub.cli.common import (
 )
 from skillhub.cli.network import open_ports
 from skillhub.cli.render import show_findings
-from skillhub.cli.terminal import Terminal, members
+from skillhub.cli.terminal import Terminal
 from skillhub.errors import NotFound, PassphraseNeeded, SourceError, UsageError
+from skillhub.formats.json import members
 from skillhub.formats.text import amount, as_command, did_you_mean, quote, word
 from skillhub.model.finding import Issue, counted
 from skillhub.model.reference import holds_secret

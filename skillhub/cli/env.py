@@ -12,6 +12,7 @@ from skillhub.cli.common import Arg, Common, Strings, optional
 from skillhub.errors import UsageError
 from skillhub.exchange.uninstall import uninstall
 from skillhub.exchange.values import Released, become, due, forget, intended, keep, release, remainder
+from skillhub.formats.json import members
 from skillhub.project.user_state import Secret
 
 if TYPE_CHECKING:
@@ -132,10 +133,9 @@ def self_uninstall(common: Common) -> None:
     gone, kept = ([each for each in found.rows if bool(each.kept) == stays] for stays in (False, True))
     if common.json:
         value = {
-            "removed": [{"kind": each.kind, "path": each.path, "name": each.name} for each in gone],
-            "kept": [{"kind": each.kind, "path": each.path, "name": each.name, "why": each.kept} for each in kept],
-            "left": found.left,
-            "package": found.package,
+            "removed": [members(each, "kind", "path", "name") for each in gone],
+            "kept": [{**members(each, "kind", "path", "name"), "why": each.kept} for each in kept],
+            **members(found, "left", "package"),
             "changed": bool(gone) and not common.dry_run,
             "questions": [question.to_json(answer) for question, answer in found.asked],
         }

@@ -308,38 +308,29 @@ def _hints(found: Sequence[Verified], ports: Ports, common: Common) -> Iterator[
     then = "then " if ways else ""
     yield from ways
     unagreed = copies.not_agreed(ports.project)
-    new = {each.name for each in found if any(problem.code == "missing" for problem in each.problems)}
-    if new.intersection(unagreed):
+    problems = [(one.name, each) for one in found for each in one.problems]
+    if any(name in unagreed for name, problem in problems if problem.code == "missing"):
         yield f"{common.command('install')} asks about skills that you did not agree to here, and enables them"
-    codes = {
-        problem.code
-        for each in found
-        for problem in each.problems
-        if problem.code != "missing" or each.name not in unagreed
-    }
+    codes = {problem.code for name, problem in problems if problem.code != "missing" or name not in unagreed}
     in_store = os.path.join(ports.store.root, "")  # damage there is no edit: diff and patch look at the copies
-    edited = [
-        each.name
-        for each in found
-        if any(problem.code in _EDITED and not problem.path.startswith(in_store) for problem in each.problems)
-    ]
+    edits = (name for name, each in problems if each.code in _EDITED and not each.path.startswith(in_store))
     sync = common.command("sync")
     if codes - BEYOND_SYNC:
         yield f"{then}{sync} restores the locked files"
-    if unreadable := [from_here(each.path) for one in found for each in one.problems if each.code == "unreadable"]:
+    if unreadable := [from_here(each.path) for _, each in problems if each.code == "unreadable"]:
         yield f"to make it readable: {as_command('chmod', '-R', 'u+rX', *unreadable)}"
     if "other-skill" in codes:
         yield f"move away the folder with the name of a locked skill; {sync} does not"
     if "other-tree" in codes:
         yield f"{then}{common.command('install')} asks about the locked version"
-    left = {each.message for one in found for each in one.problems if each.code == "not-enabled"}
+    left = {each.message for _, each in problems if each.code == "not-enabled"}
     if LACKED in left:
         yield f"{then}{common.command('install')} completes the lock from skillhub.toml"
     if left - {LACKED}:
         yield f"{then}{sync} removes copies that are not enabled"
-    if lost := [each.name for each in found if any(problem.code == "patch" for problem in each.problems)]:
+    if lost := [name for name, each in problems if each.code == "patch"]:
         yield f"restore the patch from version control, or {common.command('patch', *lost)} writes it again"
-    if edited:
+    if edited := [*dict.fromkeys(edits)]:
         yield f"{common.command('diff', *edited)} shows the edits"
         yield f"{common.command('patch', *edited)} keeps them as a patch in the project"
 

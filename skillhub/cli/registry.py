@@ -15,10 +15,10 @@ from skillhub.cli.author import KeysDir, has_pages, new_passphrase, open_target,
 from skillhub.cli.common import Arg, Common, Strings, now, optional, read_file, read_pem, signing_time, write_output
 from skillhub.cli.network import approver, fetcher_of
 from skillhub.cli.prompts import show
-from skillhub.cli.terminal import members
 from skillhub.disk.files import write_atomic
 from skillhub.errors import FormatError, UsageError, hinting
 from skillhub.formats.digest import Digest
+from skillhub.formats.json import members
 from skillhub.formats.text import amount, as_command, as_word, clean, is_name, parse_time, quote, spell_time
 from skillhub.model.advisory import CAP, AdvisoriesDocument, AdvisoryFeed
 from skillhub.model.index import Release
@@ -472,8 +472,7 @@ def publish(
         **members(release, "name", "version", "tree", "publisher"),
         "key": planned.submission.key,
         "previous": planned.previous.version if planned.previous else None,
-        "changes": planned.changes,
-        "findings": planned.findings,
+        **members(planned, "changes", "findings"),
         "target": target.address or None,
         "registry": target.registry,
         "changed": not common.dry_run and bool(planned.is_new or written),

@@ -19,6 +19,7 @@ from skillhub.cli.terminal import is_interactive
 from skillhub.command.ports import Ports, ask_person
 from skillhub.errors import UsageError
 from skillhub.exchange.own_mcp_entry import OwnEntry
+from skillhub.formats.json import members
 from skillhub.formats.text import as_command, as_word, command, did_you_mean, quote, spelled_like
 from skillhub.model.hosts import SkillScope, detect, host
 from skillhub.model.question import Flags
@@ -124,9 +125,8 @@ def mcp_check(
         message = f"{HOME} is set here, and the server does not get it: it looks for skills elsewhere"
         common.terminal.warn(f"warning: {name}: {message}")
     if common.json:
-        facts = {"name": name, "place": checked.place, "server": found.server, "protocol": found.protocol}
-        shown = {**facts, "tools": found.tools, "skills": found.skills, "needs": needs, "ok": is_fine}
-        common.answer("mcp check", shown)
+        facts = {"name": name, "place": checked.place, **members(found, "server", "protocol", "tools", "skills")}
+        common.answer("mcp check", {**facts, "needs": needs, "ok": is_fine})
         return 0 if is_fine else 1
     common.terminal.out(f"{name}: {found.server or 'without a name'}, MCP {found.protocol}")
     common.terminal.out(f"tools: {', '.join(found.tools) or 'none'}")

@@ -14,8 +14,9 @@ from skillhub.cli.common import Arg, Common, Strings
 from skillhub.cli.network import open_ports
 from skillhub.cli.reading import listing, numbered, text_of
 from skillhub.cli.render import held_back
-from skillhub.cli.terminal import Terminal, members
+from skillhub.cli.terminal import Terminal
 from skillhub.errors import NotFound, Refused, UsageError
+from skillhub.formats.json import members
 from skillhub.formats.text import Quoted, amount, as_command, collapsed, quote
 from skillhub.install.admission import with_advisories
 from skillhub.install.candidates import Candidate

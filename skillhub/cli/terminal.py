@@ -336,11 +336,6 @@ def how_to_parse() -> str:
     return f"to install the parsers: {extra_command('audit')}"
 
 
-def members(value: object, *names: str) -> dict[str, Any]:
-    """Return the attributes of a value with these names, for JSON."""
-    return {name: getattr(value, name) for name in names}
-
-
 def _line(text: str, tone: Tone, stream: TextIO) -> str:
     line = clean(text)
     if any(map(os.environ.get, _RUNNERS)):

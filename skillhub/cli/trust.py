@@ -9,10 +9,10 @@ from typing import Annotated, Any
 from skillhub.audit.sources import SourceView, view_source
 from skillhub.cli.common import Arg, Common, Strings, read_file, read_pem
 from skillhub.cli.network import open_ports
-from skillhub.cli.terminal import members
 from skillhub.command.ports import Ports
 from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SourceError, StateError, UsageError, hinting
 from skillhub.formats.digest import Digest
+from skillhub.formats.json import members
 from skillhub.formats.text import amount, as_command, did_you_mean, is_alias, is_name, quote, spell_time, spelled_like
 from skillhub.install.trusted_sources import Pin, add_source, trust_source
 from skillhub.install.trusted_sources import suggested as suggested_places

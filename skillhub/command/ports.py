@@ -11,6 +11,7 @@ from urllib.parse import quote as percent_encode
 
 from skillhub.errors import FormatError, SourceError, UsageError, hinting
 from skillhub.formats.digest import Digest
+from skillhub.formats.json import members
 from skillhub.formats.text import is_alias, quote
 from skillhub.model.hosts import Host, LinkKind, detect, host, hosts
 from skillhub.model.index import Index, Release
@@ -429,17 +430,13 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         """Return the outcome as the JSON answer of install, update and sync."""
+        changes = {name: change.to_json() for name, change in self.changes.items()}
         return {
-            "skills": [
-                {**skill.to_json(), **(self.changes[skill.name].to_json() if skill.name in self.changes else {})}
-                for skill in self.skills
-            ],
-            "changed": self.changed,
+            **members(self, "changed", "warnings", "sources"),
+            "skills": [{**skill.to_json(), **changes.get(skill.name, {})} for skill in self.skills],
             "questions": [question.to_json(answer) for question, answer in self.asked],
             "refused": self.left_out,
-            "warnings": self.warnings,
-            "sources": self.sources,
-            "saved": [{"name": name, "patches": [*paths]} for name, paths in self.saved.items()],
+            "saved": [{"name": name, "patches": paths} for name, paths in self.saved.items()],
         }
 
 

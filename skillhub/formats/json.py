@@ -13,6 +13,12 @@ from typing import Any, NoReturn
 from skillhub.errors import FormatError
 from skillhub.formats.text import clean, deferred, end_of_line, quote
 
+
+def members(value: object, *names: str) -> dict[str, Any]:
+    """Return the attributes of a value with these names, as members of a JSON object."""
+    return {name: getattr(value, name) for name in names}
+
+
 # JSON from outside: at most ``cap`` bytes of strict UTF-8, no duplicate key, no NaN; errors have line and column.
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from skillhub.errors import UsageError
 from skillhub.formats.digest import Digest
+from skillhub.formats.json import members
 from skillhub.formats.text import clean, is_path, quote
 from skillhub.model.hosts import SkillScope
 from skillhub.model.lock import DeclaredNeed, Signer
@@ -37,7 +38,7 @@ class Need(DeclaredNeed):
 
     def to_json(self) -> dict[str, Any]:
         """Return the need as an object of ``requires`` in ``--json``."""
-        return {key: getattr(self, key) for key in ("kind", "name", "description", "required", "satisfied")}
+        return members(self, "kind", "name", "description", "required", "satisfied")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import Refused, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Items, part
+from skillhub.formats.json import members
 from skillhub.formats.text import as_command, quote, word
 from skillhub.install.questions import about_findings
 from skillhub.model.finding import Finding, capability_text, counted
@@ -186,7 +187,7 @@ def _refuse_old(path: str, release: Release, earlier: Sequence[Release]) -> None
 
 
 def _entry(release: Release, tree: Digest) -> Locked:
-    facts = {name: getattr(release, name) for name in ("version", "capabilities", "requires")}
+    facts = members(release, "version", "capabilities", "requires")
     return Locked(source=release.publisher or "", tree=tree, size=0, **facts)
 
 

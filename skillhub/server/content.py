@@ -21,6 +21,7 @@ from skillhub.errors import Drifted, FormatError, NotFound, SkillhubError, Usage
 from skillhub.formats import yaml
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import faults
+from skillhub.formats.json import members
 from skillhub.formats.text import clean, is_name, quote
 from skillhub.model.hosts import profile
 from skillhub.model.manifest import split
@@ -309,8 +310,7 @@ def provenance(served: ServedSkill) -> dict[str, Any]:
     is_signed = skill.managed and skill.trust == "signed"
     facts = {
         "locked": skill.managed,
-        "source": skill.source,
-        "version": skill.version,
+        **members(skill, "source", "version"),
         "tree": served.tree,
         "signed_by": [signer.to_json(skill.vouched_by) for signer in skill.signed_by],
         "verified": {"tree": skill.managed, "consent": skill.managed, "signature": is_signed},

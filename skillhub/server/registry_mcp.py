@@ -15,6 +15,7 @@ from anyio.from_thread import start_blocking_portal
 from skillhub.disk import files
 from skillhub.errors import NotFound
 from skillhub.formats.digest import Digest
+from skillhub.formats.json import members
 from skillhub.formats.text import quote
 from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD
@@ -70,18 +71,8 @@ class RegistryContent(ServedContent):
         if remembered is not None and remembered.name == document.name:
             return remembered
         listed = tuple(ServedFile(file.path, Digest(f"sha256:{file.sha256}"), file.size) for file in document.files)
-        skill = Skill(
-            name=document.name,
-            path=None,
-            scope="project",
-            state="enabled",
-            source=document.publisher,
-            version=document.version,
-            tree=document.tree,
-            description=document.description,
-            managed=False,
-            user_invocable=False,
-        )
+        facts = {**members(document, "name", "version", "tree", "description"), "user_invocable": False}
+        skill = Skill(path=None, scope="project", state="enabled", source=document.publisher, managed=False, **facts)
         return ServedSkill(skill, document.tree, listed, typed_front(self._bytes(document, SKILL_MD)))
 
     def _bytes(self, document: ClientDocument, path: str) -> bytes:

@@ -24,7 +24,7 @@ from skillhub.disk import files
 from skillhub.errors import FormatError, NotFound, Refused, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import faults
-from skillhub.formats.json import strict_json
+from skillhub.formats.json import members, strict_json
 from skillhub.formats.text import quote
 from skillhub.model.hosts import Profile, SkillScope, profile
 from skillhub.model.manifest import split
@@ -351,11 +351,8 @@ def _load(workplace: Workplace, params: http_api.LoadParameters) -> dict[str, An
 def _needs(workplace: Workplace, params: http_api.NoParameters) -> dict[str, Any]:
     rows = [
         {
-            "name": skill.name,
-            "scope": skill.scope,
-            "state": skill.state,
-            "requires": [need.to_json() for need in skill.requires],
-            "open": [f"{need.kind}:{need.name}" for need in skill.requires if need.open],
+            **members(skill, "name", "scope", "state", "requires"),
+            "open": [need.spell() for need in skill.requires if need.open],
         }
         for skill in workplace.skills()
     ]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from skillhub.answers.skills import answer
 from skillhub.audit.report import RULES, Report, markdown, sarif, workflow_commands, worst_first
-from skillhub.cli.terminal import members
+from skillhub.formats.json import members
 from skillhub.model.finding import SEVERITIES, Finding
 
 NASTY = "a|b\n::error::x\r\n@admin <img src=x> [l](https://evil.example) `c` *d* \x1b[31m \u202e www.evil.example"
