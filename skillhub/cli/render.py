@@ -463,11 +463,8 @@ _UNKNOWN = deferred(
     r"(No such (?:command '?|option: )(.*?)'?)(?:\. Did you mean '([^']*)'.*| \(Possible options: .*)?", re.DOTALL
 )
 # Commands of other installers: by spelling alone, `uninstall` would be taken for `install`.
-_ELSEWHERE = {word: name for name, each in COMMANDS.items() for word in each.elsewhere.split()}
-_ELSEWHERE |= {"version": "--version", "outdated": "update --check", "ci": "install --frozen"}
-_ELSEWHERE |= {"pin": "install NAME@VERSION", "run": "use"}
-_ELSEWHERE |= dict.fromkeys(("unpublish", "deprecate"), "registry yank")
-_ELSEWHERE |= dict.fromkeys(("clean", "clear", "prune"), "cache gc")
+_SPELLED = [(name, *word.partition("=")) for name, each in COMMANDS.items() for word in each.elsewhere.split()]
+_ELSEWHERE = {"version": "--version"} | {word: f"{name} {rest}".rstrip() for name, word, _, rest in _SPELLED}
 
 
 def _usage_of_typer(

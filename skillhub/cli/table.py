@@ -16,7 +16,8 @@ class Command:
 
     Attributes:
         verbless: Whether the name of a group without a verb is a command too.
-        elsewhere: The names of the command in other installers, for the hint after a slip.
+        elsewhere: The names of the command in other installers, for the hint after a slip; ``ci=--frozen`` also has
+            what follows the command here.
         reads: The command, or those of its verbs, that only read and ask nothing; their help has no flag for that.
     """
 

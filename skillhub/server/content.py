@@ -199,18 +199,17 @@ class ServedContent:
     def _described(self, skill: Skill, folder: Folder | None = None) -> ServedSkill:
         """Return a skill with its files, from memory if it did not change."""
         path = skill.path or ""
-        if folder is None and skill.managed and path in self._known:
-            proof, remembered = self._known[path]
-            if proof == skill.tree:  # the catalogue verified this tree just now
-                return remembered if remembered.skill == skill else replace(remembered, skill=skill)
+        known_proof, remembered = self._known.get(path, (None, None))
+        if remembered is not None and skill.managed and known_proof == skill.tree:
+            return replace(remembered, skill=skill)  # the catalogue verified this tree just now
         began = None if folder is not None else time_ns()  # before the read, so that later changes are noticed
         if folder is None:
             folder = Folder(path, () if skill.managed else NOT_THE_SKILLS)
             if isinstance(skill.locks, Locks) and skill.managed and skill.tree:
                 folder.hold_to(skill.locks.agreed(skill.tree))
         proof = skill.tree if skill.managed else folder.stamps
-        if path in self._known and self._known[path][0] == proof:
-            return replace(self._known[path][1], skill=skill)
+        if remembered is not None and known_proof == proof:
+            return replace(remembered, skill=skill)
         listing = folder.listing or Listing(folder.hashed())
         files = tuple(
             ServedFile(name, Digest(f"sha256:{listed.sha256}"), int(folder.stamps[name].partition(" ")[0]))
