@@ -11,7 +11,6 @@ import unicodedata
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
 from threading import Lock, current_thread, main_thread
 from typing import Any, Literal, TextIO, TypeAlias
 
@@ -262,7 +261,9 @@ class Terminal:
 
     def _draw(self) -> None:
         now = self._clock()
-        if now < max(self._started + _PROGRESS_AFTER, self._marks[-1][0] + _DRAWN_EVERY) or not self._draws:
+        if now < max(self._started + _PROGRESS_AFTER, self._marks[-1][0] + _DRAWN_EVERY):
+            return
+        if self.quiet or is_ci() or not obeys_escapes(sys.stderr):
             return
         self._marks.append((now, self._arrived))
         while now - self._marks[0][0] > _RATED_OVER:
@@ -273,10 +274,6 @@ class Terminal:
         Terminal._drawn = True
         sys.stderr.write(f"\r\x1b[K{shortened(clean(''.join(self._doing)) + arrived, _columns() - 1)}")
         sys.stderr.flush()
-
-    @cached_property
-    def _draws(self) -> bool:
-        return not (self.quiet or is_ci()) and obeys_escapes(sys.stderr)
 
     def page(self, lines: Sequence[tuple[str, Tone]], stream: TextIO | None = None) -> None:
         """Write lines of the result; on a terminal, through the user's pager if they do not fit on the screen.

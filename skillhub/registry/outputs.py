@@ -308,7 +308,9 @@ class _Build:
             self._built.written.append(path)
             if not self._dry_run:
                 self._make_room(path)
-                self._note_begun(path)
+                if path not in self._before:
+                    folders.append(self._begun, f"{path}\n", files.HeldFolder(self._registry.path))
+                    self._before.add(path)
                 files.write_atomic(full_path, data, mode=0o644, sync=False, root=self._top)
         return written
 
@@ -321,11 +323,6 @@ class _Build:
         for old_path in sorted(obsolete):
             self._remove(old_path)
             self._before.remove(old_path)
-
-    def _note_begun(self, path: str) -> None:
-        if path not in self._before:
-            folders.append(self._begun, f"{path}\n", files.HeldFolder(self._registry.path))
-            self._before.add(path)
 
     def _remove(self, path: str) -> None:
         if not _is_ours(path):  # the record is damaged
