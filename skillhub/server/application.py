@@ -285,18 +285,13 @@ def application(workplace: Workplace, access: AccessRules, changes: ChangeStream
         params = FileParameters.model_validate(_parameters(request))
         return _file((await run_in_threadpool(content.read, params.name, params.path))[1])
 
-    handlers_by_path = {EVENTS: events, FILE: file}
+    own: dict[str, Any] = {EVENTS: events, FILE: file, "/openapi.json": document, "/": status_page}
+    own["/style.css"] = Response(STYLE, media_type="text/css")
+    answers = [(each.path, partial(_answer, workplace, each), each.method) for each in ROUTES if each.path not in own]
     routes = [
-        StarletteRoute(
-            route.path.replace("{path}", "{path:path}"),
-            handlers_by_path.get(route.path) or partial(_answer, workplace, route),
-            methods=[route.method],
-        )
-        for route in ROUTES
+        StarletteRoute(path.replace("{path}", "{path:path}"), run, methods=[method])
+        for path, run, method in (*answers, *((path, run, "GET") for path, run in own.items()))
     ]
-    style: Any = Response(STYLE, media_type="text/css")
-    own_routes = [("/openapi.json", document), ("/", status_page), ("/style.css", style)]
-    routes += [StarletteRoute(path, run, methods=["GET"]) for path, run in own_routes]
     routes.append(StarletteRoute("/mcp", mcp))
     handlers: dict[Any, Any] = {
         SkillhubError: _failed,
