@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from skillhub.audit.verify import tracked_copies
 from skillhub.command.ports import Ports
-from skillhub.disk.home import INTENT, LOCK, Home, about_home, first_there
+from skillhub.disk import files
+from skillhub.disk.home import INTENT, LOCK, about_home, first_there
 from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import amount, as_command, command
@@ -65,7 +66,7 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
     agents = detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)
     roots = tuple(_roots(agents, ports))
     sources, source_check = _sources(ports)
-    checks = [source_check, *_unwritable(ports.project.home), *_intent_and_policy(ports)]
+    checks = [source_check, *_home(ports), *_intent_and_policy(ports)]
     if about := about_home(ports.project.scope, ports.project.base, ports.user_home):
         checks.append(Check("project", True, about, OTHER_PROJECT))
     with _error_as_check("settings", checks):
@@ -117,7 +118,12 @@ def _intent_and_policy(ports: Ports) -> Iterator[Check]:
     yield Check("policy", True, summary if lines else "no policy applies")
 
 
-def _unwritable(home: Home) -> Iterator[Check]:
+def _home(ports: Ports) -> Iterator[Check]:
+    home, top = ports.project.home, ports.project.root
+    is_project = ports.project.scope == "project" and not files.is_within(ports.user_home, top)
+    if is_project and files.is_within(home.state, top):
+        message = f"{home.state} lies in the project: who can change the repository can change whom you trust"
+        yield Check("home", False, message, "let SKILLHUB_HOME name a folder outside of the project")
     for folder in (home.data, home.cache, home.state):
         place = first_there(folder)
         if not os.path.isdir(place) or not os.access(place, os.W_OK | os.X_OK):

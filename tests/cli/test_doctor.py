@@ -53,6 +53,15 @@ def test_a_home_that_cannot_be_written_is_a_problem(shell, tmp_path):
     assert "SKILLHUB_HOME" in problems[0]["hint"]
 
 
+def test_attack_a_home_that_a_repository_may_bring_is_a_problem(shell):
+    (shell.project / ".git").mkdir()
+    done = shell.run("doctor", "--json", SKILLHUB_HOME=shell.project / ".hub")
+    assert (done.status, [each["name"] for each in done.json["checks"] if not each["ok"]]) == (1, ["home"])
+    (shell.home / ".git").mkdir()  # settings of a user in a repository
+    done = shell.run("doctor", "--json", "--project", shell.home, SKILLHUB_HOME=shell.home / ".hub")
+    assert done.status == 0, done.out
+
+
 def test_doctor_lists_agents_and_their_folders(shell):
     (shell.project / ".claude/skills").mkdir(parents=True)
     (shell.home / ".codex").mkdir()
