@@ -22,6 +22,7 @@ from skillhub.edits.patch import (
     merge_skills,
     patch_warning,
     read_patch,
+    text_of,
 )
 from skillhub.errors import BadSignature, FormatError, NotFound, SecurityError, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
@@ -373,7 +374,7 @@ def with_new_patch(found: Candidate, tree: Tree, ports: Ports, before: Locked | 
         LinkLeavesProject: the folder for patches leads out of the project.
     """
     text, unpatchable = difference(found.tree, tree)
-    deleted = [path for path in found.tree if path not in tree and path not in text]
+    deleted = [path for path, file in found.tree.items() if path not in tree and text_of(path, file) is None]
     if unpatchable or deleted:
         files = ", ".join(sorted([*unpatchable, *deleted]))
         return LeftOut(found.name, "patch", f"a patch holds only text files, and these are not text: {files}")

@@ -126,6 +126,17 @@ def test_the_hint_for_binary_edits_makes_a_skill_of_the_users_own(shell):
     assert shell.run("verify").status == 0
 
 
+def test_a_patch_that_cannot_remove_a_file_is_refused_though_its_lines_name_the_file(shell):
+    folder = shell.skill("project/skills/greet", **{"logo.png": b"\x89PNG\0"})
+    (folder / "SKILL.md").write_text((folder / "SKILL.md").read_text() + "\n![A logo](logo.png)\n")
+    assert shell.run("install", "./skills/greet", "--yes", "--allow-unsigned").status == 0
+    copy = shell.project / ".agents/skills/greet"
+    (copy / "logo.png").unlink()
+    (copy / "SKILL.md").write_text((copy / "SKILL.md").read_text().replace("![A logo](logo.png)\n", ""))
+    error = shell.run("patch", "greet", "--yes", "--allow-unsigned", "--json").error
+    assert (error["code"], "logo.png" in error["message"]) == ("format", True)
+
+
 def test_the_hint_of_patch_restores_missing_copies_first(shell):
     assert shell.run("install", REF, "--yes").status == 0
     remove_tree(str(shell.project / ".agents/skills/release-notes"))
