@@ -11,7 +11,7 @@ from skillhub.audit.verify import tracked_copies
 from skillhub.command.ports import Ports
 from skillhub.disk import files
 from skillhub.disk.home import INTENT, LOCK, about_home, first_there
-from skillhub.errors import SkillhubError, StateError
+from skillhub.errors import SkillhubError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import amount, as_command, command
 from skillhub.install.admission import advised_skills
@@ -185,7 +185,7 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
         for path in tracked_copies(ports.project, list(copies)):
             hint = as_command("git", "rm", "-r", "--cached", path)
             yield Check("git", False, f"an enabled copy is tracked by git: {path}", hint)
-    except StateError as error:
+    except SkillhubError as error:
         yield Check("git", False, error.message, "git status shows more")
 
 

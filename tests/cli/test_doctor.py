@@ -286,6 +286,12 @@ def test_attack_a_git_folder_of_another_work_tree_is_reported(shell):
     assert "leads to a repository of another work tree" in found["message"]
 
 
+def test_attack_a_git_file_that_cannot_be_read_hides_no_other_check(shell):
+    shell.write("project/.git", "gitdir: " + "x" * 5000)
+    found, _ = checks(shell)
+    assert (found["git"]["ok"], found["agents"]["ok"]) == (False, True)
+
+
 def test_install_doctor_and_catalog_report_skills_beyond_an_agents_budget(shell):
     shell.write("project/.codex/x", "")
     for number in range(12):
