@@ -14,7 +14,7 @@ from sys import maxsize
 from typing import Final, Literal, get_args
 
 from skillhub.formats.text import deferred, packaged, words
-from skillhub.scan.views import EXECUTABLE_MAGIC, LazyPattern, register
+from skillhub.scan.views import EXECUTABLE_MAGIC, LazyPattern, Literals, register
 
 # The search for patterns takes time linear in the size of the file.
 # A pattern is searched in the bytes of a file in lower case, with the line ends blanked that a shell would join, and
@@ -171,6 +171,80 @@ def line_patterns(
             yield LinePattern(
                 groups, LazyPattern(first.encode()), LazyPattern(then.encode()) if then else None, judge
             )
+
+
+# Signs, the phrases of ``phrases.json``.
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """Patterns to search for in a passage. A text in which one matches must contain a word of each group."""
+
+    groups: tuple[tuple[str, ...], ...]
+    patterns: tuple[LazyPattern[str], ...]
+    literals: tuple[Literals, ...]
+
+    def may_match(self, text: str) -> bool:
+        """Return whether the pattern may match in a text in lower case."""
+        for group in self.groups:
+            for word in group:  # a loop, since a generator takes longer than the pattern
+                if word in text:
+                    break
+            else:
+                return False
+        return True
+
+    def search(self, text: str) -> re.Match[str] | None:
+        """Return the first match in a text in lower case."""
+        if not self.may_match(text):
+            return None
+        matches = [match for pattern in self.patterns if (match := pattern.search(text))]
+        return min(matches, key=re.Match.start, default=None)
+
+    def finditer(self, text: str) -> Iterator[re.Match[str]]:
+        """Yield the matches of each pattern in a text in lower case."""
+        for pattern in self.patterns if self.may_match(text) else ():
+            yield from pattern.finditer(text)
+
+    def within(self, file_literals: Set[bytes], folded: str, unmarked: str) -> Sign | None:
+        """Return this sign with only the words of a file, by its texts; None if it has no word of some group."""
+        for literals in self.literals:
+            if literals.parts.isdisjoint(file_literals):
+                return None
+        groups = list[tuple[str, ...]]()
+        for literals in self.literals:
+            # A word of ASCII without signs is a literal of its own, so the text has it.
+            words = [
+                word
+                for word in map(bytes.decode, literals.candidates(file_literals))
+                if (word.isascii() and word.isalnum()) or word in folded or word in unmarked
+            ]
+            if not words:
+                return None
+            groups.append(tuple(words))
+        groups.sort(key=len)  # most passages lack the words of a short one
+        return Sign(tuple(groups), self.patterns, self.literals)
+
+
+def _signs(name: str) -> Iterator[tuple[str, Sign]]:
+    """Yield the signs of a table of ``phrases.json`` by name.
+
+    Blanks separate words, slashes with blanks around them separate groups; within a word ``_`` stands for a blank,
+    ``~`` for ``_``. Each pattern is searched by itself: the engine skips to the letters that can begin its match.
+    """
+    for key, row in _PHRASES[name].items():
+        (words,) = expanded(row["words"], _PARTS)
+        groups = tuple(
+            tuple(word.replace("_", " ").replace("~", "_") for word in group.split()) for group in words.split(" / ")
+        )
+        patterns = (LazyPattern(each) for text in row["patterns"] for each in expanded(text, _PARTS))
+        literals = tuple(Literals(*(word.encode() for word in group)) for group in groups)
+        yield key, Sign(groups, tuple(patterns), literals)
+
+
+_PHRASES: Final = packaged("scan/phrases.json")
+_PARTS: Final = parts_of(_PHRASES.pop("parts"))
+PHRASES: Final[Mapping[str, Mapping[str, Sign]]] = {name: dict(_signs(name)) for name in _PHRASES}
 
 
 # The kinds of addresses by who can publish there, and the installers of well-known projects: ``addresses.json``.

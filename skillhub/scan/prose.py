@@ -18,9 +18,95 @@ from typing import Final
 
 from skillhub.formats.text import deferred, numbered, words
 from skillhub.model.finding import Sighting
-from skillhub.scan.pattern import ANYBODYS, FORGES, OTHERS_ACT, OWN_NETWORK, URL, AddressKind, is_installer, kind_of
-from skillhub.scan.skill_files import PHRASES, Sign, Signs, SkillFiles, SourceFile, displayed
+from skillhub.scan.pattern import (
+    ANYBODYS,
+    FORGES,
+    OTHERS_ACT,
+    OWN_NETWORK,
+    PHRASES,
+    URL,
+    AddressKind,
+    Sign,
+    is_installer,
+    kind_of,
+)
+from skillhub.scan.skill_files import Passage, SkillFiles, SourceFile, displayed
 from skillhub.scan.views import Literals
+
+# Signs, phrases of the tables, and where a file has them.
+
+
+class Signs:
+    """Finds the sections of a file that have a sign, and signs near each other; a section is named by its number.
+
+    Args:
+        file: The file.
+        table: The name of a table of ``PHRASES``; its signs are searched in the folded text.
+    """
+
+    def __init__(self, file: SourceFile, table: str) -> None:
+        self.path = file.path
+        self.table = PHRASES[table]
+        self._file = file
+        self._signs: dict[str, Sign | None] = {}
+        self._results: dict[tuple[str, int], bool] = {}
+
+    @property
+    def passages(self) -> tuple[Passage, ...]:
+        """The sections of the file."""
+        return self._file.sections
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The folded text of each section."""
+        return self._file.folded_sections
+
+    def has_any(self, *names: str) -> bool:
+        """Return whether one of the signs is anywhere in the file; its structure is not parsed for that."""
+        signs = [sign for name in names if (sign := self.sign(name))]
+        return any(sign.search(text) for text in (self._file.paragraphs if signs else ()) for sign in signs)
+
+    def may_have(self, name: str) -> bool:
+        """Return whether the file has the words of a sign, which is quicker than to look for the sign."""
+        literals = self._file.literals
+        for group in self.table[name].literals:  # noqa: SIM110 - a generator takes twice as long
+            if group.parts.isdisjoint(literals):
+                return False
+        return True
+
+    def sign(self, name: str) -> Sign | None:
+        """Return a sign with only the words of the file; None if it cannot be in the file."""
+        if name not in self._signs:
+            self._signs[name] = self.table[name].within(self._file.literals, self._file.folded, self._file.unmarked)
+        return self._signs[name]
+
+    def where(self, name: str) -> list[int]:
+        """Return the numbers of the passages that have a sign."""
+        return [number for number in range(len(self.texts)) if self.has(name, number)]
+
+    def has(self, name: str, number: int) -> bool:
+        """Return whether a passage has a sign."""
+        if (name, number) not in self._results:
+            sign = self.sign(name)
+            self._results[name, number] = sign is not None and sign.search(self.texts[number]) is not None
+        return self._results[name, number]
+
+    def near(self, name: str, number: int, before: int, after: int) -> bool:
+        """Return whether a passage has a sign, from ``before`` passages before ``number`` to ``after`` after it."""
+        around = range(max(0, number - before), min(len(self.texts), number + after + 1))
+        return any(self.has(name, position) for position in around)
+
+    def line(self, name: str, number: int) -> int:
+        """Return the line number at which a passage has a sign."""
+        match = self.table[name].search(self.texts[number])
+        return self.line_at(number, match.start() if match else 0)
+
+    def line_at(self, number: int, offset: int) -> int:
+        """Return the line number of an offset in the folded text of a passage."""
+        return self.passages[number].line + self.texts[number].count("\n", 0, offset)
+
+
+# Orders to an agent.
 
 # Words of a text about attacks. A phrase that such a text quotes, or shows in a table, is no instruction.
 _LESSON = deferred(

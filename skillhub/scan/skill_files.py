@@ -18,20 +18,11 @@ from importlib.util import find_spec
 from typing import Any, Final, Literal, TypeVar
 from unicodedata import normalize
 
-from skillhub.formats.text import deferred, packaged
+from skillhub.formats.text import deferred
 from skillhub.model.finding import Sighting
 from skillhub.model.tree import SKILL_MD, File, Tree
-from skillhub.scan.pattern import Language, expanded, is_read, language_of, language_of_file, parts_of
-from skillhub.scan.views import (
-    EXECUTABLE_MAGIC,
-    LazyPattern,
-    Letters,
-    Literals,
-    decoded,
-    is_text,
-    strings,
-    words_around,
-)
+from skillhub.scan.pattern import Language, is_read, language_of, language_of_file
+from skillhub.scan.views import EXECUTABLE_MAGIC, Letters, Literals, decoded, is_text, strings, words_around
 
 # A longer document is read line by line: no third-party parser gets a text on which it could take long.
 PARSED_MAX = 1 << 17
@@ -297,148 +288,6 @@ def programs_in(file: SourceFile) -> tuple[Passage, ...]:
 
     language: Language = "python" if kind == "notebook" else "shell"
     return tuple(Passage("code", language, commands, above + line) for commands, line in READERS[kind](script))
-
-
-@dataclass(frozen=True, slots=True)
-class Sign:
-    """Patterns to search for in a passage. A text in which one matches must contain a word of each group."""
-
-    groups: tuple[tuple[str, ...], ...]
-    patterns: tuple[LazyPattern[str], ...]
-    literals: tuple[Literals, ...]
-
-    def may_match(self, text: str) -> bool:
-        """Return whether the pattern may match in a text in lower case."""
-        for group in self.groups:
-            for word in group:  # a loop, since a generator takes longer than the pattern
-                if word in text:
-                    break
-            else:
-                return False
-        return True
-
-    def search(self, text: str) -> re.Match[str] | None:
-        """Return the first match in a text in lower case."""
-        if not self.may_match(text):
-            return None
-        matches = [match for pattern in self.patterns if (match := pattern.search(text))]
-        return min(matches, key=re.Match.start, default=None)
-
-    def finditer(self, text: str) -> Iterator[re.Match[str]]:
-        """Yield the matches of each pattern in a text in lower case."""
-        for pattern in self.patterns if self.may_match(text) else ():
-            yield from pattern.finditer(text)
-
-    def within(self, file: SourceFile) -> Sign | None:
-        """Return this sign with only the words that occur in a file; None if the file has no word of some group."""
-        file_literals = file.literals
-        for literals in self.literals:
-            if literals.parts.isdisjoint(file_literals):
-                return None
-        folded, unmarked, groups = file.folded, file.unmarked, list[tuple[str, ...]]()
-        for literals in self.literals:
-            # A word of ASCII without signs is a literal of its own, so the text has it.
-            words = [
-                word
-                for word in map(bytes.decode, literals.candidates(file_literals))
-                if (word.isascii() and word.isalnum()) or word in folded or word in unmarked
-            ]
-            if not words:
-                return None
-            groups.append(tuple(words))
-        groups.sort(key=len)  # most passages lack the words of a short one
-        return Sign(tuple(groups), self.patterns, self.literals)
-
-
-def _signs(name: str) -> Iterator[tuple[str, Sign]]:
-    """Yield the signs of a table of ``phrases.json`` by name.
-
-    Blanks separate words, slashes with blanks around them separate groups; within a word ``_`` stands for a blank,
-    ``~`` for ``_``. Each pattern is searched by itself: the engine skips to the letters that can begin its match.
-    """
-    for key, row in _PHRASES[name].items():
-        (words,) = expanded(row["words"], _PARTS)
-        groups = tuple(
-            tuple(word.replace("_", " ").replace("~", "_") for word in group.split()) for group in words.split(" / ")
-        )
-        patterns = (LazyPattern(each) for text in row["patterns"] for each in expanded(text, _PARTS))
-        literals = tuple(Literals(*(word.encode() for word in group)) for group in groups)
-        yield key, Sign(groups, tuple(patterns), literals)
-
-
-_PHRASES: Final = packaged("scan/phrases.json")
-_PARTS: Final = parts_of(_PHRASES.pop("parts"))
-PHRASES: Final[Mapping[str, Mapping[str, Sign]]] = {name: dict(_signs(name)) for name in _PHRASES}
-
-
-class Signs:
-    """Finds the sections of a file that have a sign, and signs near each other; a section is named by its number.
-
-    Args:
-        file: The file.
-        table: The name of a table of ``PHRASES``; its signs are searched in the folded text.
-    """
-
-    def __init__(self, file: SourceFile, table: str) -> None:
-        self.path = file.path
-        self.table = PHRASES[table]
-        self._file = file
-        self._signs: dict[str, Sign | None] = {}
-        self._results: dict[tuple[str, int], bool] = {}
-
-    @property
-    def passages(self) -> tuple[Passage, ...]:
-        """The sections of the file."""
-        return self._file.sections
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The folded text of each section."""
-        return self._file.folded_sections
-
-    def has_any(self, *names: str) -> bool:
-        """Return whether one of the signs is anywhere in the file; its structure is not parsed for that."""
-        signs = [sign for name in names if (sign := self.sign(name))]
-        return any(sign.search(text) for text in (self._file.paragraphs if signs else ()) for sign in signs)
-
-    def may_have(self, name: str) -> bool:
-        """Return whether the file has the words of a sign, which is quicker than to look for the sign."""
-        literals = self._file.literals
-        for group in self.table[name].literals:  # noqa: SIM110 - a generator takes twice as long
-            if group.parts.isdisjoint(literals):
-                return False
-        return True
-
-    def sign(self, name: str) -> Sign | None:
-        """Return a sign with only the words of the file; None if it cannot be in the file."""
-        if name not in self._signs:
-            self._signs[name] = self.table[name].within(self._file)
-        return self._signs[name]
-
-    def where(self, name: str) -> list[int]:
-        """Return the numbers of the passages that have a sign."""
-        return [number for number in range(len(self.texts)) if self.has(name, number)]
-
-    def has(self, name: str, number: int) -> bool:
-        """Return whether a passage has a sign."""
-        if (name, number) not in self._results:
-            sign = self.sign(name)
-            self._results[name, number] = sign is not None and sign.search(self.texts[number]) is not None
-        return self._results[name, number]
-
-    def near(self, name: str, number: int, before: int, after: int) -> bool:
-        """Return whether a passage has a sign, from ``before`` passages before ``number`` to ``after`` after it."""
-        around = range(max(0, number - before), min(len(self.texts), number + after + 1))
-        return any(self.has(name, position) for position in around)
-
-    def line(self, name: str, number: int) -> int:
-        """Return the line number at which a passage has a sign."""
-        match = self.table[name].search(self.texts[number])
-        return self.line_at(number, match.start() if match else 0)
-
-    def line_at(self, number: int, offset: int) -> int:
-        """Return the line number of an offset in the folded text of a passage."""
-        return self.passages[number].line + self.texts[number].count("\n", 0, offset)
 
 
 class SkillFiles:

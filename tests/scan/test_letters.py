@@ -12,9 +12,10 @@ from skillhub.model.tree import File, Tree
 from skillhub.scan import capability, code, commands, offline, pattern, prose, running, scan, views
 from skillhub.scan.code import SIGNS, flow
 from skillhub.scan.code.decoded import _PERCENT, _PERCENTS
+from skillhub.scan.pattern import PHRASES
 from skillhub.scan.scanner import LINE_PATTERNS
 from skillhub.scan.secrets import TOKENS, secrets
-from skillhub.scan.skill_files import _LOOK_ALIKE, _MIXED, PHRASES, SourceFile, _without_look_alikes
+from skillhub.scan.skill_files import _LOOK_ALIKE, _MIXED, SourceFile, _without_look_alikes
 from skillhub.scan.views import Letters, Literals, joined, squeezed, strings
 from tests.support.samples import forms, samples
 
@@ -211,7 +212,7 @@ def test_each_undrawn_text_passes_the_prefilter(pattern):
 def test_sign_is_searched_where_its_words_are_in_the_folded_text(text, is_upper):
     file = SourceFile("a.md", (text.upper() if is_upper else text).encode())
     for sign in PHRASES_BY_NAME.values():
-        within = sign.within(file)
+        within = sign.within(file.literals, file.folded, file.unmarked)
         assert (within is not None) == sign.may_match(file.folded)
         for passage in (file.folded, *file.paragraphs, *(each.text.lower() for each in file.passages)):
             assert (within is not None and within.may_match(passage)) == sign.may_match(

@@ -16,9 +16,9 @@ import pytest
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import Tree
 from skillhub.scan import capabilities_and_findings, capability, code, offline
-from skillhub.scan.pattern import LinePattern
+from skillhub.scan.pattern import PHRASES, LinePattern, Sign
 from skillhub.scan.scanner import LINE_PATTERNS
-from skillhub.scan.skill_files import PHRASES, Sign, SkillFiles
+from skillhub.scan.skill_files import SkillFiles
 from skillhub.sources.local import read_local
 from tests.scan.corpus import families
 

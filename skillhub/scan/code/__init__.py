@@ -27,6 +27,7 @@ from skillhub.scan.pattern import (
     ELSEWHERE,
     MAILBOX,
     OWN_NETWORK,
+    PHRASES,
     PUBLIC_HOSTS,
     SCRIPTING,
     URL,
@@ -39,7 +40,7 @@ from skillhub.scan.pattern import (
     language_of,
 )
 from skillhub.scan.running import starters
-from skillhub.scan.skill_files import HOOKS, PARSED_MAX, PHRASES, SkillFiles, SourceFile, programs_in
+from skillhub.scan.skill_files import HOOKS, PARSED_MAX, SkillFiles, SourceFile, programs_in
 from skillhub.scan.views import IS_DATA, Letters, Literals
 
 if TYPE_CHECKING:
