@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from itertools import pairwise
 from sys import maxsize
 from typing import Final
 
-from skillhub.formats.text import deferred, numbered, words
+from skillhub.formats.text import deferred, words
 from skillhub.model.finding import Sighting
 from skillhub.scan.pattern import (
     ANYBODYS,
@@ -30,7 +31,7 @@ from skillhub.scan.pattern import (
     is_installer,
     kind_of,
 )
-from skillhub.scan.skill_files import Passage, SkillFiles, SourceFile, displayed
+from skillhub.scan.skill_files import Passage, SkillFiles, SourceFile, displayed, fold_section
 from skillhub.scan.views import Literals
 
 # Signs, phrases of the tables, and where a file has them.
@@ -50,6 +51,7 @@ class Signs:
         self._file = file
         self._signs: dict[str, Sign | None] = {}
         self._results: dict[tuple[str, int], bool] = {}
+        self._ends: dict[int, list[int]] = {}
 
     @property
     def passages(self) -> tuple[Passage, ...]:
@@ -103,7 +105,10 @@ class Signs:
 
     def line_at(self, number: int, offset: int) -> int:
         """Return the line number of an offset in the folded text of a passage."""
-        return self.passages[number].line + self.texts[number].count("\n", 0, offset)
+        passage = self.passages[number]
+        if number not in self._ends:  # joined lines have one blank between them, in place of the end of a line
+            self._ends[number] = [match.start() for match in re.finditer("\n", fold_section(passage))]
+        return passage.line + bisect_left(self._ends[number], offset)
 
 
 # Orders to an agent.
@@ -175,8 +180,7 @@ def _overridden(file: SourceFile, signs: Signs) -> Iterator[Sighting]:
     for number, text in enumerate(signs.texts):
         for shown in (text, displayed(text)):
             if (match := override.search(shown)) and not _is_lesson(signs, number, "override", shown):
-                line = signs.passages[number].line + shown.count("\n", 0, match.start())
-                yield Sighting("SH301", signs.path, line)
+                yield Sighting("SH301", signs.path, signs.line_at(number, match.start()))
 
 
 def _search(wanted: Sign, text: str) -> bool:
@@ -370,10 +374,11 @@ class _Link:
 
 def _links(signs: Signs) -> Iterator[_Link]:
     """Yield the addresses in a document, except the installers of well-known projects."""
-    for number, (passage, text) in enumerate(zip(signs.passages, signs.texts, strict=True)):
-        for match, line in numbered(URL.finditer(text), passage.line):
+    for number, text in enumerate(signs.texts):
+        for match in URL.finditer(text):
             host, path = match[1], match[2].rstrip(".,;:!")
             if not is_installer(f"https://{host}{path}"):
+                line = signs.line_at(number, match.start())
                 yield _Link(number, line, kind_of(host, path), kind_of("a.com", path) == "program")
 
 

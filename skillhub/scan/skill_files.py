@@ -94,6 +94,8 @@ _BARS: Final = str.maketrans(dict.fromkeys("|\u00a6\u00b7\u2022", " "))  # betwe
 _BLANKS = deferred(r"[ \t\u00a0\u3000]{2,}")
 _FENCE = deferred(r" {0,3}(`{3,}|~{3,})[ \t]*([^\s`{,]{0,40})")
 _HEADING = deferred(r" {0,3}#{1,6}[ \t]")
+# The end of a line within a paragraph: the next line begins no item, row, heading, fence or key.
+_WRAP = deferred(r"\n(?<=\S\n)(?!```|~~~|\d{1,9}[.)][ \t]|[\w.-]{1,40}:[ \t\n]|[-*+][ \t]|[\s|#<]|\Z)")
 _BEGINS = deferred(r"[ \t]{0,12}(?:#{1,6}[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])")
 
 
@@ -208,8 +210,11 @@ class SourceFile:
 
     @cached_property
     def folded(self) -> str:
-        """The text in lower case, without emphasis and invisible characters, look-alikes as Latin letters."""
-        return fold(self.text)
+        """The text in lower case, without emphasis and invisible characters, look-alikes as Latin letters.
+
+        The lines of a paragraph are joined.
+        """
+        return _WRAP.sub(" ", _flush(fold(self.text))) if self.is_document else fold(self.text)
 
     @cached_property
     def literals(self) -> frozenset[bytes]:
@@ -259,8 +264,11 @@ class SourceFile:
 
     @cached_property
     def folded_sections(self) -> tuple[str, ...]:
-        """The folded text of each section."""
-        return tuple(fold(section.text) for section in self.sections)
+        """The folded text of each section, the lines of a paragraph joined."""
+        return tuple(
+            text if section.kind == "code" else _WRAP.sub(" ", text)
+            for section, text in zip(self.sections, map(fold_section, self.sections), strict=True)
+        )
 
     @property
     def code(self) -> Iterator[Passage]:
@@ -334,6 +342,16 @@ def fold(text: str) -> str:
     return text if text.isascii() else _without_look_alikes(text)
 
 
+def _flush(text: str) -> str:
+    """Return a text without indentation and marks of quotations."""
+    return _MARGIN.sub("\n", text)
+
+
+def fold_section(section: Passage) -> str:
+    """Return the folded text of a section, of prose without indentation, on the same lines."""
+    return fold(section.text) if section.kind == "code" else _flush(fold(section.text))
+
+
 def displayed(text: str) -> str:
     """Return a folded text of a document as a reader sees it, with the same lines.
 
@@ -346,7 +364,7 @@ def displayed(text: str) -> str:
         text = _TAG.sub(_blank_tag, text)
     if "](" in text:
         text = _LINK.sub(r"\1", text)
-    text = _MARGIN.sub("\n", _UNDERLINE.sub("", text.translate(_BARS)))
+    text = _flush(_UNDERLINE.sub("", text.translate(_BARS)))
     return _BLANKS.sub(" ", text).replace(" \n", "\n")
 
 
