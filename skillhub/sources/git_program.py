@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from hashlib import sha1
 from subprocess import Popen
-from typing import IO, cast
+from tempfile import TemporaryFile
+from typing import IO
 
 from skillhub import errors
 from skillhub.archive.limits import unsafe
-from skillhub.disk.files import search_path
+from skillhub.disk.files import disk_errors, search_path
 from skillhub.errors import FormatError, SkillhubError, SourceError, UnsafeTransfer
 from skillhub.formats.text import clean, packaged, quote
 from skillhub.net.fetch import Arrived, Web, Who, unheard
@@ -193,33 +194,31 @@ class GitProgram:
         self._folder = folder
 
     def run(
-        self,
-        words: Sequence[str],
-        bounds: GitLimits,
-        *,
-        stdin: bytes | Iterable[bytes] = b"",
-        grown: Callable[[], int] = int,
+        self, words: Sequence[str], bounds: GitLimits, *, stdin: Iterable[bytes] = (), grown: Callable[[], int] = int
     ) -> bytes:
         """Return git's standard output, at most the first 64 MiB.
 
         Args:
             words: The command and its arguments.
             bounds: The limits on time and size.
-            stdin: The standard input, whole or in parts.
+            stdin: The standard input in parts.
             grown: Returns the bytes on the disk so far; called several times a second.
 
         Raises:
             SourceError: git is not installed, or exceeded a limit.
             GitError: git failed.
+            StateError: the disk refuses the standard input.
         """
         deadline = time.monotonic() + bounds.seconds
-        process = self.start(words, errors=subprocess.PIPE)
-        feed = _Feed(process, stdin)
+        # The whole input before git starts: a git that stays need not read it, and none takes a part for the whole.
+        with disk_errors(self._folder), TemporaryFile(dir=os.path.dirname(self._folder)) as given:
+            given.writelines(stdin)
+            given.seek(0)
+            process = self.start(words, given, subprocess.PIPE)
         out, err = _Drain(process.stdout), _Drain(process.stderr, tail=_TAIL)
         try:
             taken = grown()
             while not out.ended(_TICK):
-                feed.check()
                 if time.monotonic() > deadline:
                     raise subprocess.TimeoutExpired(process.args, bounds.seconds)
                 before, taken = taken, grown()
@@ -227,7 +226,6 @@ class GitProgram:
                 if taken > bounds.fetched:
                     raise SourceError(f"the repository has more than {bounds.fetched} bytes to fetch")
             failed = process.wait(max(0.0, deadline - time.monotonic()))
-            feed.check()
             # With a limit, since an ssh that stays for later connections keeps this pipe open.
             err.ended(_LAST_WORDS)
             if failed:
@@ -237,7 +235,6 @@ class GitProgram:
             raise SourceError(f"git took more than {bounds.seconds:g} s") from error
         finally:
             stop(process)
-            feed.close()
 
     def is_set(self, name: str) -> bool:
         """Return whether the user's or the machine's configuration of git has this setting.
@@ -245,12 +242,11 @@ class GitProgram:
         Raises:
             SourceError: git is not installed.
         """
-        try:
-            return bool(self.run(("config", "--get", name), GitLimits()).strip())
-        except GitError:
-            return False
+        return bool(self.start(("config", "--get", name)).communicate()[0].strip())
 
-    def start(self, words: Sequence[str], errors: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+    def start(
+        self, words: Sequence[str], given: int | IO[bytes] = subprocess.PIPE, errors: int = subprocess.DEVNULL
+    ) -> subprocess.Popen[bytes]:
         """Return a running git with pipes to and from it, in a session of its own, so that no terminal can prompt.
 
         Raises:
@@ -259,7 +255,7 @@ class GitProgram:
         try:
             return subprocess.Popen(
                 [*self._words, *words],
-                stdin=subprocess.PIPE,
+                stdin=given,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 cwd=self._folder,
@@ -283,43 +279,6 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     if process.stdin is not None:
         with suppress(BrokenPipeError):
             process.stdin.close()
-
-
-class _Feed:
-    """A thread that writes the standard input of a git and closes it; a git that stays need not read it.
-
-    A git that ends before it has read everything reports its own error. If the data cannot be produced, the pipe
-    stays open until git is stopped: git could take an early end for the whole input.
-    """
-
-    def __init__(self, process: subprocess.Popen[bytes], data: bytes | Iterable[bytes]) -> None:
-        # Taken from the process, so that ``stop`` does not wait for a write.
-        self._pipe, process.stdin = cast(IO[bytes], process.stdin), None
-        self._error: Exception | None = RuntimeError("the input of git is not whole")
-        self._thread = threading.Thread(target=self._write, args=(data,), daemon=True)
-        self._thread.start()
-
-    def check(self) -> None:
-        """Raise the error that ended the thread, if there is one."""
-        if not self._thread.is_alive() and self._error is not None:
-            raise self._error
-
-    def close(self) -> None:
-        """Close the pipe after git has ended."""
-        self._thread.join(_LAST_WORDS)
-        if not self._thread.is_alive():
-            with suppress(BrokenPipeError):
-                self._pipe.close()
-
-    def _write(self, data: bytes | Iterable[bytes]) -> None:
-        try:
-            with suppress(BrokenPipeError):  # git ended
-                for part in (data,) if isinstance(data, bytes) else data:
-                    self._pipe.write(part)
-                self._pipe.close()
-            self._error = None
-        except (SkillhubError, OSError) as error:
-            self._error = error
 
 
 class _Drain:

@@ -406,7 +406,7 @@ class GitCache:
             StateError: the disk refuses.
         """
         self._prepare()
-        lines = "".join(f"{id_}\n" for id_ in ids).encode()
+        lines = [f"{id_}\n".encode() for id_ in ids]
         words = ("cat-file", "--batch-check=%(objectname) %(objectsize)")
         try:
             output = self._git_with_alternates.run(words, self._bounds, stdin=lines)
@@ -505,7 +505,7 @@ class GitCache:
     def _fetch(self, words: Sequence[str], ids: Sequence[str]) -> None:
         with files.disk_errors(self._folder):
             self._sweep()
-        stdin = "".join(f"{id_}\n" for id_ in ids).encode() if "--stdin" in words else b""
+        stdin = [f"{id_}\n".encode() for id_ in ids] if "--stdin" in words else ()
         self._git.run(words, self._bounds, stdin=stdin, grown=self._size)
 
     def _sweep(self) -> None:

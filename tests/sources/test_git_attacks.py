@@ -301,7 +301,7 @@ def test_silent_ssh_is_killed_at_the_deadline(opened, environ, tmp_path):
 def test_git_is_killed_at_the_deadline(environ, tmp_path, script):
     git = _fake_git(tmp_path, environ, script)
     with pytest.raises(SourceError, match=r"git took more than 0\.3 s"):
-        git.run(("x",), GitLimits(seconds=0.3), stdin=bytes(1 << 20))
+        git.run(("x",), GitLimits(seconds=0.3), stdin=[bytes(1 << 20)])
 
 
 def test_git_gets_no_end_of_input_after_a_read_error(environ, tmp_path):
