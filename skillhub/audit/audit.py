@@ -20,7 +20,7 @@ from skillhub.command.state import State, read_unchecked, refuse_unknown
 from skillhub.disk import files
 from skillhub.errors import FormatError, NameNotOwned, NotFound, SecurityError, SkillhubError, SourceError, UsageError
 from skillhub.formats.text import as_command, command, quote
-from skillhub.install.candidates import ReleaseStatus, without_files
+from skillhub.install.candidates import without_files
 from skillhub.install.gather import newest_of
 from skillhub.model.finding import SEVERITIES, Finding, Severity
 from skillhub.model.lock import Lock, Locked, LockedSource
@@ -29,6 +29,7 @@ from skillhub.model.reference import Local, Named, Remote, parse_ref
 from skillhub.model.tree import SIGNATURE, Tree
 from skillhub.project import copies
 from skillhub.project.intent import in_full, is_fixed, sources_since
+from skillhub.project.last_seen import ReleaseStatus
 from skillhub.scan.results import ScanCache
 from skillhub.sources.configured import Source
 from skillhub.sources.local import files_of_project, read_local

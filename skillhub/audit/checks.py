@@ -19,7 +19,7 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, reinstall
 from skillhub.install import pins
 from skillhub.install.admission import advised, advised_tree, install_words, policy_subject, since
-from skillhub.install.candidates import ReleaseStatus, undeclared
+from skillhub.install.candidates import undeclared
 from skillhub.model.finding import Finding, Issue
 from skillhub.model.hosts import hosts
 from skillhub.model.index import Admission, TakenBack, choose_release
@@ -31,7 +31,7 @@ from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
 from skillhub.model.version import Range, is_version, precedence
 from skillhub.policy.policy import LASTING, Objection
 from skillhub.project.copies import link_folders, path_of
-from skillhub.project.last_seen import install_command
+from skillhub.project.last_seen import ReleaseStatus
 from skillhub.scan import ScannedSkill
 from skillhub.scan.results import ScanCache
 from skillhub.sources.local import read_local
@@ -71,7 +71,9 @@ class Case:
         """Return a finding about the skill, located at ``location`` or else at the skill's line of the lock."""
         finding = finding_of(rule, message, self.name, location or self.locations.skill(self.name))
         error = self.status.objection if rule in _RECALLED else None
-        return replace(finding, hint=self.status.remedy(error, self.ports.project)) if error else finding
+        project = self.ports.project
+        way = self.status.remedy(error, project.scope, project.intent) if error else None
+        return replace(finding, hint=way.hint) if way else finding
 
 
 _RECALLED = frozenset({"withdrawn", "revoked", "name-not-owned"})
@@ -192,7 +194,7 @@ def age(case: Case) -> Iterator[Finding]:
         if precedence(newest) > precedence(version):
             message = f"{case.name} is locked at {version}, {newest} is the newest"
             diff = command(scope := case.ports.project.scope, "diff", f"{case.name}@{newest}")
-            install = install_command(case.name, case.entry, newest, scope)
+            install = case.entry.install_command(case.name, newest, scope)
             with suppress(SkillhubError):
                 allowed = case.ports.project.intent().range_of(case.name)
                 if allowed is None or Range(allowed).allows(newest):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from skillhub.audit.verify import tracked_copies
+from skillhub.audit.verify import remedies, tracked_copies
 from skillhub.command.ports import Ports
 from skillhub.disk import files
 from skillhub.disk.home import INTENT, LOCK, about_home, first_there
@@ -15,7 +15,6 @@ from skillhub.errors import SkillhubError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import amount, as_command, command
 from skillhub.install.admission import advised_skills
-from skillhub.install.candidates import remedies
 from skillhub.install.questions import OTHER_PROJECT
 from skillhub.model.hosts import Host, detect, hosts, measured, profiles
 from skillhub.model.skill import Need, Skill

@@ -16,7 +16,7 @@ from skillhub.errors import BadSignature, Forbidden, NotFound, SecurityError, Sk
 from skillhub.formats.json import members
 from skillhub.formats.text import spell_time, word
 from skillhub.install.admission import Known, admit, advised, with_known_bad
-from skillhub.install.candidates import Candidate, ReleaseStatus, check_against_lock
+from skillhub.install.candidates import Candidate, check_against_lock
 from skillhub.install.links import Linker
 from skillhub.install.need_questions import facts_of
 from skillhub.install.obtain import by_source, obtain_locked, read, rebase_patch
@@ -32,7 +32,7 @@ from skillhub.model.skill import Skill
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.project.copies import need_check, needs_of, unmanaged, unproved, view
 from skillhub.project.intent import Intent, is_from, wanted_of
-from skillhub.project.last_seen import Recalls
+from skillhub.project.last_seen import Recalls, ReleaseStatus
 from skillhub.runtime.discover import found_skill
 from skillhub.runtime.loading import with_edits
 from skillhub.runtime.ranking import Hits, SearchIndex, Stored, rows_of

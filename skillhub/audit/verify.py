@@ -18,7 +18,6 @@ from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError, Skil
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, command, from_here, quote
 from skillhub.install import candidates, pins
-from skillhub.install.candidates import ReleaseStatus
 from skillhub.install.links import copies_to_remove, name_collisions, unmanaged_copies
 from skillhub.model.lock import Lock, Locked, Signer, shown_signers
 from skillhub.model.manifest import Manifest
@@ -26,6 +25,7 @@ from skillhub.model.provenance import Record, Records
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
 from skillhub.project import copies
 from skillhub.project.intent import Intent
+from skillhub.project.last_seen import ReleaseStatus, SeenRegistries
 from skillhub.project.project import Project
 from skillhub.project.store import Store
 from skillhub.runtime.discover import found_name
@@ -353,3 +353,13 @@ def tracked_copies(project: Project, links: Sequence[str]) -> list[str]:
     tracked = [os.path.join(base, os.fsdecode(path)) for path in process.stdout.split(b"\0") if path]
     # git lists a link itself, and a submodule by its folder.
     return [link for link in inside if any(f"{path}{os.sep}".startswith(link + os.sep) for path in tracked)]
+
+
+def remedies(project: Project, seen: SeenRegistries) -> dict[str, str]:
+    """Return the locked skills that their registries have recalled, as far as this machine knows, and what helps."""
+    lock, found = project.lock(), {}
+    for name, entry in lock.skills.items():
+        status = ReleaseStatus.last_seen(name, entry, lock.root_of(entry), seen)
+        if error := status.objection:
+            found[name] = status.remedy(error, project.scope, project.intent).hint
+    return found

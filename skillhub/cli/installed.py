@@ -223,7 +223,7 @@ def _warn_of(found: InstalledSkills, common: Common) -> None:
 
     @cache
     def hints_of(scope: str) -> dict[str, str]:
-        from skillhub.install.candidates import remedies
+        from skillhub.audit.verify import remedies
         from skillhub.project.last_seen import SeenRegistries
 
         project = found.project if scope == "project" else found.project.users(common.user_home)
@@ -301,8 +301,7 @@ def verify(
 
 def _hints(found: Sequence[Verified], ports: Ports, common: Common) -> Iterator[str]:
     """Yield the commands that solve the problems."""
-    from skillhub.audit.verify import BEYOND_SYNC, LACKED
-    from skillhub.install.candidates import remedies
+    from skillhub.audit.verify import BEYOND_SYNC, LACKED, remedies
 
     ways = remedies(ports.project, ports.seen).values()  # sync refuses until then
     then = "then " if ways else ""
@@ -354,7 +353,7 @@ def sync(common: Common, verify: Verify = False) -> int:
     try:
         outcome = sync_flow(obtain, ports, dry_run=common.dry_run)
     except (Withdrawn, BadSignature, NameNotOwned) as error:
-        from skillhub.install.candidates import remedies
+        from skillhub.audit.verify import remedies
 
         if ways := remedies(ports.project, ports.seen).values():
             error.hint = f"{'; '.join(ways)}; until then {common.command('sync')} restores no skill"

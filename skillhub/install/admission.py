@@ -20,7 +20,6 @@ from skillhub.formats.text import command, parse_time, reinstall
 from skillhub.install import candidates, pins
 from skillhub.install.candidates import (
     Candidate,
-    ReleaseStatus,
     is_same_publisher,
     proven_signers,
     read_manifest,
@@ -39,7 +38,7 @@ from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree, lines_at
 from skillhub.net.fetch import by_agreement
 from skillhub.policy.policy import EVERYTHING, LASTING, Subject
 from skillhub.project.copies import left_the_lock
-from skillhub.project.last_seen import HINTS, LockedSkill, install_command
+from skillhub.project.last_seen import HINTS, LockedSkill, ReleaseStatus
 from skillhub.scan import capabilities_and_findings, scan
 from skillhub.sources.configured import Source
 from skillhub.trust.publishers import keys_of_publisher, publisher_of
@@ -98,7 +97,7 @@ def refuse_known_bad(name: str, entry: Locked, listing: Listing | None, ports: P
             is_locked = name in ports.project.lock().skills
             hint = f"{command(ports.project.scope, 'remove', name)} removes it" if is_locked else "do not use it"
             if match.fixed and entry.named:
-                fixed = install_command(name, entry, match.fixed, ports.project.scope)
+                fixed = entry.install_command(name, match.fixed, ports.project.scope)
                 hint = f"{hint}; the advisory calls version {match.fixed} fixed: {fixed}"
             shown = entry.version or entry.short
             raise KnownBad(f"{name} {shown} is known to be bad: {match}", where=name, hint=hint)

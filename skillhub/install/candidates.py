@@ -9,27 +9,18 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from skillhub.errors import (
-    FormatError,
-    NotFound,
-    SecurityError,
-    SignerChanged,
-    SourceError,
-    SourceMismatch,
-    WrongBytes,
-)
+from skillhub.errors import FormatError, NotFound, SecurityError, SignerChanged, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_word, command, quote, reinstall
 from skillhub.model.finding import Finding, is_kept_for_documentation
 from skillhub.model.hosts import Scope
-from skillhub.model.index import Admission, Index, Release, choose_release
 from skillhub.model.lock import RESTORE, Lock, Locked, Signer, shown_signers
 from skillhub.model.provenance import LOCK, MEANING, Provenance, signers_of
-from skillhub.model.reference import Named, canonical
+from skillhub.model.reference import canonical
 from skillhub.model.tree import Tree
 from skillhub.model.version import range_of
 from skillhub.project.intent import Wanted
-from skillhub.project.last_seen import SeenRegistries, install_command, recalled, remedy
+from skillhub.project.last_seen import ReleaseStatus
 from skillhub.project.project import Project
 from skillhub.project.store import Listed, Staged, Store
 from skillhub.project.user_state import OwnKey
@@ -51,98 +42,6 @@ def is_within(entry: Locked, range_: str | None) -> bool:
     if range_ is None:
         return True
     return entry.version is not None and bool(_allows(range_, entry.version))
-
-
-# The status of a locked release at its registry: available, yanked, withdrawn, its key revoked, its name moved.
-# This part reads no signature, so that commands that only compare hashes do not load the code that verifies them.
-
-_NOTHING = Index({})
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseStatus:
-    """The status of a locked skill at its registry; empty for a skill from another kind of source.
-
-    Attributes:
-        index: The registry's latest index of the name, by ``Ports.index_of``, or the last known one.
-    """
-
-    name: str
-    entry: Locked
-    index: Index = _NOTHING
-
-    @classmethod
-    def last_seen(cls, name: str, entry: Locked, root: Digest | None, seen: SeenRegistries) -> ReleaseStatus:
-        """Return the last known status at the registry with this root."""
-        return cls(name, entry, seen.of(root).index([entry.own_name(name)]) if root else _NOTHING)
-
-    @property
-    def offered(self) -> tuple[Release, ...]:
-        """Every release of the name, newest first."""
-        return self.index.skills.get(self.entry.own_name(self.name), ())
-
-    @property
-    def release(self) -> Release | None:
-        """The locked release, found by its digest; None if the registry is not known to have it."""
-        return next((each for each in self.offered if each.digest == self.entry.digest), None)
-
-    @property
-    def admitted(self) -> Admission | None:
-        """The registry's admission of the release's publisher; None if it is unknown."""
-        release = self.release
-        return self.index.admissions.get(release.publisher or "") if release else None
-
-    @property
-    def yanked(self) -> tuple[str, ...]:
-        """The warning about a release that was yanked and not withdrawn: a lock may still install it."""
-        release = self.release
-        if release is None or release.yanked is None or release.withdrawn is not None:
-            return ()
-        return (f"version {release.version} was {release.taken_back}",)
-
-    @property
-    def objection(self) -> SecurityError | None:
-        """The reason why the locked release must not be used any more, or None."""
-        return recalled(self.name, self.entry, self.index)
-
-    def other(self, until: str | None) -> Release | None:
-        """Return the choice of ``choose_release`` among all releases but the locked one, or None."""
-        others = tuple(each for each in self.offered if each.digest != self.entry.digest)
-        try:
-            return choose_release(Named(self.name), others, until)
-        except SourceError:
-            return None
-
-    def install_command(self, release: Release, scope: Scope) -> str:
-        """Return the command that installs this or a later compatible release, whatever skillhub.toml says."""
-        return install_command(self.name, self.entry, f"^{release.version}", scope)
-
-    def refuse(self, project: Project) -> None:
-        """Refuse a release that its registry has recalled.
-
-        Raises:
-            Withdrawn: the registry has withdrawn it.
-            BadSignature: the registry has revoked the key or root that the lock says signed it.
-            NameNotOwned: the registry has taken the name from its publisher.
-        """
-        if error := self.objection:
-            error.hint = self.remedy(error, project)
-            raise error
-
-    def remedy(self, error: SecurityError, project: Project) -> str:
-        """Return what the user can do about ``objection``."""
-        scope, intent = project.scope, project.intent
-        return remedy(error, self.name, self.entry, self.index, scope, lambda name: intent().range_of(name)).hint
-
-
-def remedies(project: Project, seen: SeenRegistries) -> dict[str, str]:
-    """Return the locked skills that their registries have recalled, as far as this machine knows, and what helps."""
-    lock, found = project.lock(), {}
-    for name, entry in lock.skills.items():
-        status = ReleaseStatus.last_seen(name, entry, lock.root_of(entry), seen)
-        if error := status.objection:
-            found[name] = status.remedy(error, project)
-    return found
 
 
 def revoking(status: ReleaseStatus) -> list[Publisher]:

@@ -20,7 +20,6 @@ from skillhub.install.admission import admit, policy_subject, too_young, with_ad
 from skillhub.install.candidates import (
     EXPIRED,
     Candidate,
-    ReleaseStatus,
     TreeBudget,
     about_skill,
     check_against_lock,
@@ -46,6 +45,7 @@ from skillhub.model.version import is_version, precedence
 from skillhub.net.fetch import Who
 from skillhub.policy.policy import ORIGIN
 from skillhub.project.intent import Wanted, is_fixed
+from skillhub.project.last_seen import ReleaseStatus
 from skillhub.scan import MANY
 
 if TYPE_CHECKING:
@@ -522,7 +522,7 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathere
         way = "skillhub.toml allows no other version"
         other = status.other(ports.policies.latest_allowed_date(ports.clock()))
         if other is None and (recall := status.objection):
-            way = status.remedy(recall, ports.project)
+            way = status.remedy(recall, ports.project.scope, ports.project.intent).hint
         warnings.append(f"{message}; {way}")
         if other is not None:
             warnings.append(_outside_range(other, wanted, status, ports))
@@ -568,7 +568,7 @@ def _newer_than_allowed(offered: Release, wanted: Wanted, status: ReleaseStatus,
 
 def _outside_range(release: Release, wanted: Wanted, status: ReleaseStatus, ports: Ports) -> str:
     """Return the warning about an available release that the range excludes."""
-    take = status.install_command(release, ports.project.scope)
+    take = status.entry.install_command(status.name, f"^{release.version}", ports.project.scope)
     return f"{release.name} {release.version} is available, but {wanted.version} is wanted; to install it: {take}"
 
 

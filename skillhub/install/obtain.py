@@ -28,13 +28,14 @@ from skillhub.errors import BadSignature, FormatError, NotFound, SecurityError, 
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, deferred, quote
 from skillhub.install import candidates, pins
-from skillhub.install.candidates import Candidate, Content, ReleaseStatus
+from skillhub.install.candidates import Candidate, Content
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import LOCAL, Locked, Patch, by_word, of_plugin
 from skillhub.model.reference import Local, holds_secret, masked, parse_remote, repository
 from skillhub.model.tree import Tree, Unpacked
 from skillhub.net.fetch import Who, by_agreement
 from skillhub.project.copies import portable
+from skillhub.project.last_seen import ReleaseStatus
 from skillhub.scan import ScannedSkill, capabilities_and_findings
 from skillhub.sources.configured import Source
 from skillhub.sources.local import files_of_project, hint_to_sign_again, named, read_local
@@ -437,7 +438,7 @@ def _from_store_or_source(name: str, entry: Locked, ports: Ports, *, is_agreed: 
     """Return the stored skill, verified again; from its source if it is not stored or was not verified from there."""
     root = ports.root_of(entry)
     status = ReleaseStatus.last_seen(name, entry, root, ports.seen)
-    status.refuse(ports.project)
+    status.refuse(ports.project.scope, ports.project.intent)
     tree = ports.store.read(entry.tree)
     pinned = pins.pinned(name, entry, root, ports.publishers)
     # Without a pin or consent, only the lock says that the stored tree came from there; of a path that is gone, too.
@@ -508,7 +509,7 @@ def _by_locked_registry(name: str, entry: Locked, ports: Ports) -> Acquisition:
     source = ports.sources.get(entry.source)
     try:
         status = ReleaseStatus(name, entry, ports.index_of(name, entry))
-        status.refuse(ports.project)
+        status.refuse(ports.project.scope, ports.project.intent)
         if status.release is None:
             raise candidates.missing_release(status, source, ports.project.scope)
     except NotFound as error:

@@ -16,14 +16,7 @@ from skillhub.command.state import State
 from skillhub.errors import Forbidden, FormatError, NotFound, SkillhubError, SourceError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, command, did_you_mean, spelled_like
-from skillhub.install.candidates import (
-    Candidate,
-    ReleaseStatus,
-    TreeBudget,
-    is_within,
-    locked_elsewhere,
-    read_manifest,
-)
+from skillhub.install.candidates import Candidate, TreeBudget, is_within, locked_elsewhere, read_manifest
 from skillhub.install.obtain import Acquisition, by_lock, by_path, by_place, by_source
 from skillhub.install.trusted_sources import configured
 from skillhub.model.hosts import Scope
@@ -34,6 +27,7 @@ from skillhub.model.tree import SKILL_MD
 from skillhub.net.fetch import Who, by_agreement
 from skillhub.project.copies import absolute, portable
 from skillhub.project.intent import Wanted, is_at_place, is_from, wanted_of
+from skillhub.project.last_seen import ReleaseStatus
 from skillhub.project.store import Store
 from skillhub.sources.configured import Source
 

@@ -16,12 +16,13 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import command
 from skillhub.install import links
 from skillhub.install.admission import policy_subject, refuse_known_bad
-from skillhub.install.candidates import Candidate, ReleaseStatus
+from skillhub.install.candidates import Candidate
 from skillhub.model.lock import Locked
 from skillhub.model.tree import Tree
 from skillhub.policy.policy import LASTING
 from skillhub.project import copies, mcp_config
 from skillhub.project.copies import managed
+from skillhub.project.last_seen import ReleaseStatus
 
 
 class Obtain(Protocol):
@@ -56,7 +57,8 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
         # The recorded skills that an incomplete lock lacks, dependencies too, stay until `install`.
         unlocked = state.kept if os.path.lexists(ports.project.lock_path) else [*state.records.skills]
         for name, entry in state.lock.skills.items():
-            ReleaseStatus.last_seen(name, entry, state.lock.root_of(entry), ports.seen).refuse(ports.project)
+            status = ReleaseStatus.last_seen(name, entry, state.lock.root_of(entry), ports.seen)
+            status.refuse(ports.project.scope, ports.project.intent)
             refuse_known_bad(name, entry, None, ports)
         if not dry_run:
             known = [link for record in state.records.skills.values() for link in record.links]

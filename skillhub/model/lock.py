@@ -35,7 +35,7 @@ from skillhub.formats.document import (
     visible,
     wrong,
 )
-from skillhub.formats.text import clean, is_alias, is_inner_path, line_of_marker, quote, word
+from skillhub.formats.text import clean, command, is_alias, is_inner_path, line_of_marker, quote, word
 from skillhub.model.reference import Git, GitHub, Mcp, holds_secret, name_in_uri, parse_remote
 from skillhub.model.version import VERSION_PATTERN, is_version
 
@@ -304,6 +304,11 @@ class Locked:
     def own_name(self, key: str) -> str:
         """Return the name of the skill in its ``SKILL.md`` and at its source; ``key`` is its key in the lock."""
         return self.name or key
+
+    def install_command(self, key: str, version: str | None, scope: str) -> str:
+        """Return the command that installs another version of the skill from its source."""
+        alias = ("--as", key) if self.name else ()
+        return command(scope, "install", f"{self.source}:{self.own_name(key)}@{version}", *alias)
 
     @property
     def original(self) -> Locked:

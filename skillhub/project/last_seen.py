@@ -38,6 +38,7 @@ from skillhub.model.provenance import Record
 from skillhub.model.question import HoldReason
 from skillhub.model.reference import Named, parse_remote, url_of
 from skillhub.model.tree import Listing
+from skillhub.project.intent import Intent
 from skillhub.project.store import Store
 from skillhub.project.user_state import advising_roots, places_by_alias
 
@@ -47,6 +48,7 @@ _NO_FILE = "create the file, or remove its line from advisories in config.toml"
 # revoked key stays refused without a network, and without TUF.
 
 HINTS = "publishers.json"
+_NOTHING = Index({})
 
 
 def kept(folder: str, target: str) -> str:
@@ -182,40 +184,7 @@ def _stamps(folder: str) -> list[str]:
     return []  # the registry was never asked, or its files are being written
 
 
-def recalled(name: str, entry: Locked, index: Index) -> errors.SecurityError | None:
-    """Return the error that refuses a locked release by the documents of its registry; None if it may be used."""
-    recalls = (_recall(name, entry, each, index) for each in _locked_releases(name, entry, index))
-    return next(filter(None, recalls), None)
-
-
-def _locked_releases(name: str, entry: Locked, index: Index) -> Iterator[Release]:
-    offered = index.skills.get(entry.own_name(name), ())
-    # A lock may combine the digest of one release with the tree of another: neither may be recalled.
-    return (each for each in offered if each.digest == entry.digest or each.tree == entry.original.tree)
-
-
-def _recall(name: str, entry: Locked, release: Release, index: Index) -> errors.SecurityError | None:
-    own, found, where = entry.own_name(name), f"{name} {release.version}", entry.url
-    if release.withdrawn is not None:
-        reason = release.withdrawn or "no reason given"
-        return errors.Withdrawn(f"{found} was withdrawn by its registry: {reason}", where=where)
-    admission = index.admissions.get(release.publisher or "")
-    if admission is None:
-        return None
-    publisher = by_word(admission.publisher, entry.source)
-    if own not in admission.names:
-        message = f"the registry has taken the name {own} from {publisher}, who published {found}"
-        return errors.NameNotOwned(message, where=where)
-    published = release.published or ""
-    void = {each.fingerprint for each in admission.revoked if not published or published >= each.since}
-    for signer in map(Signer.parse, entry.signed_by):
-        if signer.fingerprint in void:
-            message = f"{found} is signed by the key {signer.fingerprint}, which {publisher} has revoked"
-            return errors.BadSignature("revoked", message, where=where)
-    return None
-
-
-RangeOf = Callable[[str], str | None]  # the name of a skill -> its range in skillhub.toml, if there is one
+ReadIntent = Callable[[], Intent]
 
 
 class Remedy(NamedTuple):
@@ -232,40 +201,115 @@ class Remedy(NamedTuple):
     note: str = ""
 
 
-def remedy(
-    error: errors.SecurityError, name: str, entry: Locked, index: Index, scope: Scope, range_of: RangeOf
-) -> Remedy:
-    """Return what the user can do about a locked release that ``recalled`` refuses, by the same documents."""
-    remove, own = command(scope, "remove", name), entry.own_name(name)
-    removes = f"{remove} removes it"
-    if isinstance(error, errors.NameNotOwned):
-        note = "; then the skill of the name's new owner may be installed"
-        return Remedy(remove, f"{removes}{note}", note)
-    others = tuple(each for each in index.skills.get(own, ()) if each.digest != entry.digest)
-    newest = _chosen(others, own, None)
-    if newest is None:
-        note = "; its registry has no other version yet"
-        return Remedy(remove, f"{removes}{note}", note)
-    wanted = None
-    with suppress(FormatError, StateError):  # a malformed skillhub.toml is for the commands that change it
-        wanted = range_of(name)
-    if _chosen(others, own, wanted):
-        update = command(scope, "update", name)
-        return Remedy(update, f"{update} installs another version, {removes}")
-    take = install_command(name, entry, f"^{newest.version}", scope)
-    return Remedy(take, f"{take} installs {newest.version}, which skillhub.toml does not allow yet, {removes}")
+@dataclass(frozen=True, slots=True)
+class ReleaseStatus:
+    """The status of a locked skill at its registry; empty for a skill from another kind of source.
 
+    Attributes:
+        index: The registry's latest index of the name, by ``Ports.index_of``, or the last known one.
+    """
 
-def _chosen(releases: tuple[Release, ...], name: str, range_: str | None) -> Release | None:
-    with suppress(SourceError):
-        return choose_release(Named(name, None, range_), releases)
-    return None
+    name: str
+    entry: Locked
+    index: Index = _NOTHING
 
+    @classmethod
+    def last_seen(cls, name: str, entry: Locked, root: Digest | None, seen: SeenRegistries) -> ReleaseStatus:
+        """Return the last known status at the registry with this root."""
+        return cls(name, entry, seen.of(root).index([entry.own_name(name)]) if root else _NOTHING)
 
-def install_command(name: str, entry: Locked, version: str | None, scope: Scope) -> str:
-    """Return the command that installs another version of a skill that the lock has under this name from a source."""
-    alias = ("--as", name) if entry.name else ()
-    return command(scope, "install", f"{entry.source}:{entry.own_name(name)}@{version}", *alias)
+    @property
+    def offered(self) -> tuple[Release, ...]:
+        """Every release of the name, newest first."""
+        return self.index.skills.get(self.entry.own_name(self.name), ())
+
+    @property
+    def release(self) -> Release | None:
+        """The locked release, found by its digest; None if the registry is not known to have it."""
+        return next((each for each in self.offered if each.digest == self.entry.digest), None)
+
+    @property
+    def admitted(self) -> Admission | None:
+        """The registry's admission of the release's publisher; None if it is unknown."""
+        release = self.release
+        return self.index.admissions.get(release.publisher or "") if release else None
+
+    @property
+    def yanked(self) -> tuple[str, ...]:
+        """The warning about a release that was yanked and not withdrawn: a lock may still install it."""
+        release = self.release
+        if release is None or release.yanked is None or release.withdrawn is not None:
+            return ()
+        return (f"version {release.version} was {release.taken_back}",)
+
+    @property
+    def objection(self) -> errors.SecurityError | None:
+        """The reason why the locked release must not be used any more, or None."""
+        return next((error for _, error in self.recalls()), None)
+
+    def recalls(self) -> Iterator[tuple[Release, errors.SecurityError]]:
+        """Yield each recalled release that the lock names, and the error that refuses it."""
+        # A lock may combine the digest of one release with the tree of another: neither may be recalled.
+        for release in self.offered:
+            is_locked = release.digest == self.entry.digest or release.tree == self.entry.original.tree
+            if is_locked and (error := self._recall(release)):
+                yield release, error
+
+    def _recall(self, release: Release) -> errors.SecurityError | None:
+        entry, found = self.entry, f"{self.name} {release.version}"
+        own, where = entry.own_name(self.name), entry.url
+        if release.withdrawn is not None:
+            reason = release.withdrawn or "no reason given"
+            return errors.Withdrawn(f"{found} was withdrawn by its registry: {reason}", where=where)
+        admission = self.index.admissions.get(release.publisher or "")
+        if admission is None:
+            return None
+        publisher = by_word(admission.publisher, entry.source)
+        if own not in admission.names:
+            message = f"the registry has taken the name {own} from {publisher}, who published {found}"
+            return errors.NameNotOwned(message, where=where)
+        published = release.published or ""
+        void = {each.fingerprint for each in admission.revoked if not published or published >= each.since}
+        for signer in map(Signer.parse, entry.signed_by):
+            if signer.fingerprint in void:
+                message = f"{found} is signed by the key {signer.fingerprint}, which {publisher} has revoked"
+                return errors.BadSignature("revoked", message, where=where)
+        return None
+
+    def other(self, until: str | None, range_: str | None = None) -> Release | None:
+        """Return the choice of ``choose_release`` among all releases but the locked one, or None."""
+        others = tuple(each for each in self.offered if each.digest != self.entry.digest)
+        with suppress(SourceError):
+            return choose_release(Named(self.name, None, range_), others, until)
+        return None
+
+    def refuse(self, scope: Scope, intent: ReadIntent) -> None:
+        """Refuse a release that its registry has recalled.
+
+        Raises:
+            Withdrawn, BadSignature, NameNotOwned: it was withdrawn, or its key revoked, or its name given to another.
+        """
+        if error := self.objection:
+            error.hint = self.remedy(error, scope, intent).hint
+            raise error
+
+    def remedy(self, error: errors.SecurityError, scope: Scope, intent: ReadIntent) -> Remedy:
+        """Return what the user can do about ``objection``."""
+        name, is_moved = self.name, isinstance(error, errors.NameNotOwned)
+        remove = command(scope, "remove", name)
+        newest, removes = None if is_moved else self.other(None), f"{remove} removes it"
+        if newest is None:
+            later = "then the skill of the name's new owner may be installed"
+            note = f"; {later if is_moved else 'its registry has no other version yet'}"
+            return Remedy(remove, f"{removes}{note}", note)
+        wanted = None
+        with suppress(FormatError, StateError):  # a malformed skillhub.toml is for the commands that change it
+            wanted = intent().range_of(name)
+        if self.other(None, wanted):
+            update = command(scope, "update", name)
+            return Remedy(update, f"{update} installs another version, {removes}")
+        take = self.entry.install_command(name, f"^{newest.version}", scope)
+        return Remedy(take, f"{take} installs {newest.version}, which skillhub.toml does not allow yet, {removes}")
 
 
 # The advisories on this disk, for loading skills: those of registries, files and mirrors. The rules are those of
@@ -348,9 +392,8 @@ class Recalls:
     def reason(self, name: str, entry: Locked) -> str | None:
         """Return why a registry recalled a locked skill; None if none did."""
         for index in self.indexes(name, entry):
-            for release in _locked_releases(name, entry, index):
-                if error := _recall(name, entry, release, index):
-                    return error.message if release.withdrawn is None else release.withdrawn or "no reason given"
+            for release, error in ReleaseStatus(name, entry, index).recalls():
+                return error.message if release.withdrawn is None else release.withdrawn or "no reason given"
         return None
 
 
@@ -367,16 +410,15 @@ class LoadCheck:
         home: The folders of the user.
         project: The ``key`` of the ``Project``.
         scope: Its scope, for the commands that help.
-        range_of: As for ``remedy``.
+        intent: Reads its intent.
 
     Raises:
         NotFound, FormatError, StateError: the user's settings, or a file that they name, cannot be read, so its
             advisories are unknown.
     """
 
-    def __init__(self, lock: Lock, store: Store, home: Home, project: str, scope: Scope, range_of: RangeOf) -> None:
-        self._lock, self._store = lock, store
-        self._scope, self._range_of = scope, range_of
+    def __init__(self, lock: Lock, store: Store, home: Home, project: str, scope: Scope, intent: ReadIntent) -> None:
+        self._lock, self._store, self._scope, self._intent = lock, store, scope, intent
         self._recalls = Recalls(lock, home, project)
         self._roots = advising_roots(home, project)
         self._advisories = _advisory_index(tuple(_advisory_files(home, self._roots.values())))
@@ -386,8 +428,9 @@ class LoadCheck:
         if match := self.known_bad(name, entry, record):
             return HoldReason("known-bad", f"is known to be bad: {match}", command(self._scope, "remove", name))
         for index in self._recalls.indexes(name, entry):
-            if error := recalled(name, entry, index):
-                way = remedy(error, name, entry, index, self._scope, self._range_of)
+            status = ReleaseStatus(name, entry, index)
+            if error := status.objection:
+                way = status.remedy(error, self._scope, self._intent)
                 return HoldReason("withdrawn", f"must not be used, since {error.message}{way.note}", way.command)
         return None
 

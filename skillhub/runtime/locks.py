@@ -285,8 +285,7 @@ def _installed(
 ) -> list[_Installed]:
     """Return the skills, of ``names`` or all, that are in the lock or left it, with skillhub's folders of them."""
     lock, records = files
-    home, scope, intent = project.home, project.scope, project.intent
-    check = LoadCheck(lock, store, home, project.key, scope, lambda name: intent().range_of(name))
+    check = LoadCheck(lock, store, project.home, project.key, project.scope, project.intent)
     asked = {**lock.skills, **records.skills}.keys() if names is None else names
     needs = any(records.skills[name].facts.needs for name in asked if name in records.skills)
     is_met = need_check(environ, records.enabled(lock.skills) if needs else ())

@@ -15,6 +15,7 @@ from skillhub.errors import FormatError, NotFound, SourceMismatch, UsageError, W
 from skillhub.model.lock import Lock
 from skillhub.model.reference import Named
 from skillhub.model.skill import Skill
+from skillhub.project.intent import Intent
 from skillhub.project.last_seen import LoadCheck
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import withdraw
@@ -233,7 +234,7 @@ def test_attack_an_alias_does_not_hide_an_advisory(scene):
     restart(world)
     report = audit(AuditRequest(refresh=True), world.ports())
     assert {each.skill for each in report.findings if "advis" in each.rule or "known" in each.rule} == {"hello", "hi"}
-    check = LoadCheck(world.lock(), world.store, world.home, world.project.key, "project", lambda name: None)
+    check = LoadCheck(world.lock(), world.store, world.home, world.project.key, "project", Intent)
     assert {name for name, entry in world.lock().skills.items() if check.known_bad(name, entry, None)} == {
         "hello",
         "hi",

@@ -12,12 +12,13 @@ from skillhub.disk.folders import remove_tree
 from skillhub.errors import Refused, SecurityError, SourceMismatch, Withdrawn, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, reinstall
-from skillhub.install.candidates import ReleaseStatus, check_against_lock
+from skillhub.install.candidates import check_against_lock
 from skillhub.install.gather import UnsafeSkills
 from skillhub.install.obtain import by_path
 from skillhub.install.trusted_sources import propose_source
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Locked, LockedSource
+from skillhub.project.last_seen import ReleaseStatus
 from tests.support.world import OfUser, World, skill
 
 WITHDRAWN = Digest.of(b"one")
@@ -90,7 +91,8 @@ def test_the_hint_for_a_withdrawn_release(world, scope, other):
     release = Release(name="hello", url="u", digest=WITHDRAWN, version="1.0.0", withdrawn="bad")
     entry = Locked(source="acme", tree=Digest.of(b"tree"), size=1, digest=WITHDRAWN)
     with pytest.raises(Withdrawn) as caught:
-        ReleaseStatus("hello", entry, Index({"hello": (release, *other)})).refuse(world.project)
+        status = ReleaseStatus("hello", entry, Index({"hello": (release, *other)}))
+        status.refuse(world.project.scope, world.project.intent)
     assert f"skillhub remove hello{scope} removes it" in caught.value.hint
     assert (f"skillhub update hello{scope} installs another" in caught.value.hint) is bool(other)
 

@@ -17,11 +17,12 @@ from skillhub.edits.lock_merge import merge
 from skillhub.errors import SecurityError
 from skillhub.formats.digest import Digest
 from skillhub.install.admission import refuse_other_signer
-from skillhub.install.candidates import Content, ReleaseStatus, candidate_of, check_against_lock
+from skillhub.install.candidates import Content, candidate_of, check_against_lock
 from skillhub.model.lock import Lock, Locked, LockedSource, Signer
 from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import MEANING, Provenance, ProvenanceChange, Record, source_changes
 from skillhub.model.tree import File, Tree
+from skillhub.project.last_seen import ReleaseStatus
 from skillhub.sources.configured import Source
 from skillhub.trust.publishers import Verdict
 from tests.support.world import World

@@ -10,6 +10,7 @@ from skillhub.disk.home import Home
 from skillhub.errors import FormatError, SkillhubError, StateError
 from skillhub.model.lock import Lock
 from skillhub.net.settings import InstallDefaults, Settings
+from skillhub.project.intent import Intent
 from skillhub.project.last_seen import LoadCheck
 from skillhub.project.store import Store
 
@@ -27,10 +28,7 @@ def test_attack_a_link_that_leads_nowhere_is_no_missing_file(tmp_path, name):
     link = tmp_path / name
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(tmp_path / "share" / name)
-    for read in (
-        Settings.read,
-        lambda home: LoadCheck(Lock(), Store(home.data), home, "", "project", lambda name: None),
-    ):
+    for read in (Settings.read, lambda home: LoadCheck(Lock(), Store(home.data), home, "", "project", Intent)):
         with pytest.raises(StateError, match="leads nowhere"):
             read(home)
     (tmp_path / "share/config").mkdir(parents=True)

@@ -10,6 +10,7 @@ from skillhub.disk.home import Home
 from skillhub.errors import FormatError
 from skillhub.model.index import ADVISORIES, Index
 from skillhub.model.lock import Lock
+from skillhub.project.intent import Intent
 from skillhub.project.last_seen import HINTS, LastSeen, LoadCheck, kept, owners
 from skillhub.project.store import Store
 from skillhub.registry.operator import Signing
@@ -40,11 +41,11 @@ def test_last_seen_index_equals_the_index_of_the_registry(hub, folder):
 )
 def test_attack_invalid_settings_do_not_disable_advisories_at_load(tmp_path, text):
     home = Home(*(str(tmp_path / part) for part in ("config", "data", "cache", "state")))
-    LoadCheck(Lock(), Store(home.data), home, "", "project", lambda name: None)
+    LoadCheck(Lock(), Store(home.data), home, "", "project", Intent)
     (tmp_path / "config").mkdir()
     (tmp_path / "config/config.toml").write_text(text)
     with pytest.raises(FormatError):
-        LoadCheck(Lock(), Store(home.data), home, "", "project", lambda name: None)
+        LoadCheck(Lock(), Store(home.data), home, "", "project", Intent)
 
 
 def test_registry_without_stored_documents_has_an_empty_index(tmp_path):
