@@ -189,7 +189,7 @@ def _check_release(
     if error := status.objection:
         problems.append(_problem(error, place))
     notes += [TreeProblem("yanked", place, text) for text in status.yanked]
-    if tree is None or not ports.store.lists(tree):
+    if tree is None or ports.store.listing(tree.digest) is None:
         problems += ports.store.check(entry.tree)
     if tree is not None and entry.signed_by:
         signature = f"{ports.store.path(entry.tree)}/{SIGNATURE}"

@@ -28,8 +28,8 @@ _IN_FOLDER = {os.open, os.mkdir, os.rename, os.rmdir, os.stat, os.symlink, os.un
 HAS_HANDLES = os.supports_dir_fd >= _IN_FOLDER and os.scandir in os.supports_fd
 # Passing through a folder requires less permission than listing it.
 _THROUGH = OPEN_FOLDER | getattr(os, "O_PATH", 0)
-_READ = os.O_RDONLY | NO_LINK | CLOEXEC
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC
+READ = os.O_RDONLY | NO_LINK | CLOEXEC
+CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | CLOEXEC
 _IN_PLACE = "put the folder or file itself there, then run the command again"
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)  # as on some network disks
 _HINTS = {
@@ -97,7 +97,7 @@ def _nameless(folder: str, dir_fd: int | None) -> int:
         if without_name := getattr(os, "O_TMPFILE", 0):
             return os.open(folder, without_name | os.O_RDWR | CLOEXEC, 0o600, dir_fd=dir_fd)
     name = os.path.join(folder, f".skillhub-{os.urandom(6).hex()}")
-    handle = os.open(name, _CREATE, 0o600, dir_fd=dir_fd)
+    handle = os.open(name, CREATE, 0o600, dir_fd=dir_fd)
     try:
         os.unlink(name, dir_fd=dir_fd)
     except OSError:
@@ -336,7 +336,7 @@ def read_linked(path: str, limit: int) -> bytes | None:
 
 def _read_in(name: str, at: int | None, limit: int, path: str) -> bytes | None:
     try:
-        handle = _open(name, _READ, at=at)
+        handle = _open(name, READ, at=at)
         try:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
@@ -459,16 +459,17 @@ def _staged(
         mode = there if mode is None else mode
         # Never more permissive than the final mode, not even before fchmod: the content may be secret.
         first = 0o666 if mode is None else mode & 0o600
-        handle = create(temporary, _CREATE, first) if at is None else _open(temporary, _CREATE, first, at=at)
+        handle = create(temporary, CREATE, first) if at is None else _open(temporary, CREATE, first, at=at)
         try:
-            _fill(handle, data, mode, sync)
+            fill(handle, data, mode, sync)
             yield temporary, name, at
         finally:
             with suppress(OSError):
                 os.unlink(temporary, dir_fd=at)
 
 
-def _fill(handle: int, data: bytes, mode: int | None, sync: bool) -> None:
+def fill(handle: int, data: bytes, mode: int | None, sync: bool) -> None:
+    """Write a new file, opened by ``CREATE``, and close it."""
     try:
         left = memoryview(data)
         while left:

@@ -15,15 +15,13 @@ from hashlib import sha256
 from typing import TypeAlias
 
 from skillhub.disk import files
-from skillhub.disk.files import CLOEXEC, HAS_HANDLES, NO_LINK, OPEN_FOLDER, HeldFolder
+from skillhub.disk.files import CLOEXEC, CREATE, HAS_HANDLES, NO_LINK, OPEN_FOLDER, READ, HeldFolder
 from skillhub.errors import StateError, UnsafeArchive
 from skillhub.model.tree import File, ListedFile, Listing, Tree
 
 if sys.platform != "win32":
     import fcntl
 
-_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-_CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _HAS_JUNCTIONS = os.name == "nt"
 # ioctl_ficlone(2) of Linux; it fails at the first file on file systems that lack it.
 _FICLONE = 0x40049409 if sys.platform == "linux" else 0
@@ -143,9 +141,9 @@ class _NewFolder:
 
 def _clone_file(source: str, path: str, mode: int, dir_fd: int | None) -> str:
     """Write a file that shares the blocks of ``source``, and return the SHA-256 of its bytes."""
-    read = os.open(source, _READ)
+    read = os.open(source, READ)
     try:
-        write = os.open(path, _CREATE, mode, dir_fd=dir_fd)
+        write = os.open(path, CREATE, mode, dir_fd=dir_fd)
         try:
             fcntl.ioctl(write, _FICLONE, read)
             os.fchmod(write, mode)
@@ -165,15 +163,7 @@ def write_file(path: str, data: bytes, mode: int, dir_fd: int | None = None) -> 
     Raises:
         OSError: an error of the system; the caller removes an incomplete file.
     """
-    handle = os.open(path, _CREATE, mode, dir_fd=dir_fd)
-    try:
-        written = os.write(handle, data)
-        while written < len(data):
-            written += os.write(handle, memoryview(data)[written:])
-        if hasattr(os, "fchmod"):
-            os.fchmod(handle, mode)
-    finally:
-        os.close(handle)
+    files.fill(os.open(path, CREATE, mode, dir_fd=dir_fd), data, mode, sync=False)
 
 
 class ExecuteBits:
@@ -282,7 +272,7 @@ def _paths(folder: str, skip: str | None = None) -> Iterator[tuple[str, bool]]:
 
 def _read(full: str, path: str, largest: int, dir_fd: int | None = None) -> tuple[bytes, bool] | None:
     """Return the bytes of a regular file and whether it is executable; None if it is no regular file any more."""
-    handle = os.open(full, _READ, dir_fd=dir_fd)
+    handle = os.open(full, READ, dir_fd=dir_fd)
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
@@ -307,16 +297,14 @@ def list_folder(folder: str, like: FileBits | None = None) -> Listing | None:
 
     ``like`` has the execute bits that count where the file system keeps none.
     """
-    rows, bits = [], ExecuteBits(folder, like or {})
-    for path, is_file in _paths(folder):
-        try:
-            read = _read(f"{folder}/{path}", path, LARGEST) if is_file else None
-        except UnsafeArchive:
-            return None
-        if read is None:
-            return None
-        rows.append((path, ListedFile(sha256(read[0]).hexdigest(), bits.of(path, read[1]))))
-    return Listing(rows)
+    rows = []
+    with suppress(UnsafeArchive):
+        for each in walk(folder, largest=LARGEST, like=like):
+            if each.file is None:
+                return None
+            rows.append((each.path, ListedFile(sha256(each.file.data).hexdigest(), each.file.executable)))
+        return Listing(rows)
+    return None
 
 
 def listing_of(path: str, like: FileBits | None = None) -> Listing | None:

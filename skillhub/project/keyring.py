@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import cast
+
 import keyring
 from keyring.errors import KeyringError, NoKeyringError
 
-from skillhub.errors import SkillhubError, StateError, UsageError
+from skillhub.errors import StateError, UsageError
 from skillhub.project.user_state import Secret
-
-_REFUSALS = (KeyringError, OSError, RuntimeError)
 
 
 class Keyring:
@@ -21,11 +23,8 @@ class Keyring:
             UsageError: this system has no keyring.
             StateError: the keyring is locked, or refuses.
         """
-        try:
-            value: str | None = keyring.get_password(_service(secret), secret.name)
-        except _REFUSALS as error:
-            raise _refused(error) from error
-        return value
+        with _refusals():
+            return cast("str | None", keyring.get_password(_service(secret), secret.name))
 
     def put(self, secret: Secret, value: str) -> None:
         """Store the value and replace an existing one.
@@ -34,10 +33,8 @@ class Keyring:
             UsageError: this system has no keyring, or one that stores nothing.
             StateError: the keyring is locked, or refuses.
         """
-        try:
+        with _refusals():
             keyring.set_password(_service(secret), secret.name, value)
-        except _REFUSALS as error:
-            raise _refused(error) from error
         if self.get(secret) != value:
             raise UsageError("the keyring of this system stores nothing", hint=_HINT)
 
@@ -50,10 +47,8 @@ class Keyring:
         """
         if self.get(secret) is None:
             return
-        try:
+        with _refusals():
             keyring.delete_password(_service(secret), secret.name)
-        except _REFUSALS as error:
-            raise _refused(error) from error
 
 
 _HINT = "unlock or install one; PYTHON_KEYRING_BACKEND names another; --env NAME gives a value to one command"
@@ -64,8 +59,12 @@ def _service(secret: Secret) -> str:
     return f"skillhub/{secret.key}/{secret.name}"
 
 
-def _refused(error: Exception) -> SkillhubError:
+@contextmanager
+def _refusals() -> Iterator[None]:
     # The error's text is not shown: a backend may put a secret into it.
-    if isinstance(error, NoKeyringError):
-        return UsageError("this system has no keyring to store values in", hint=_HINT)
-    return StateError(f"the system's keyring refused ({type(error).__name__})", hint=_HINT)
+    try:
+        yield
+    except NoKeyringError as error:
+        raise UsageError("this system has no keyring to store values in", hint=_HINT) from error
+    except (KeyringError, OSError, RuntimeError) as error:
+        raise StateError(f"the system's keyring refused ({type(error).__name__})", hint=_HINT) from error

@@ -59,7 +59,7 @@ class Store:
         path = self.path(tree.digest)
         try:
             if os.path.lexists(path):
-                if self.has(tree.digest) and self.lists(tree) and not self.compare(path, tree.listing, _PARTS[0]):
+                if not self.check(tree.digest):
                     return path
                 self.drop(tree.digest)
             self._write(path, tree)
@@ -92,12 +92,6 @@ class Store:
             # The digest of the text is compared, not that of the parsed listing: the parser may be lenient.
             return Listing.parse(text) if text is not None and Digest.of(text) == tree else None
         return None
-
-    def lists(self, tree: Tree) -> bool:
-        """Return whether the listing beside the stored tree is the listing of ``tree``."""
-        with suppress(FormatError, StateError):
-            return files.read(f"{self.path(tree.digest)}.listing", _LISTING_CAP) == tree.listing.text
-        return False
 
     def check(self, tree: Digest) -> list[TreeProblem]:
         """Return the differences between the stored tree and its digest; see ``compare``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -236,18 +236,16 @@ class Suggestions:
     def __init__(self, skills: Iterable[Skill]) -> None:
         self._skills = list(skills)
         self._names = [skill.full_name.lower() for skill in self._skills]
-        # All names in one text, a line each: one search through it is as fast as a search in a few separate names.
-        self._lines = "".join(f"\n{name}" for name in self._names) + "\n"
 
     def beginning(self, name: str) -> tuple[Skill, ...]:
         """Return the skills whose full name begins with ``name``, in any case."""
-        start = f"\n{name.lower()}"
-        return self._by_pattern(rf"{re.escape(start)}(?!\Z)") if start in self._lines else ()
+        start = name.lower()
+        return self._named(lambda each: each.startswith(start))
 
     def containing(self, name: str) -> tuple[Skill, ...]:
         """Return the skills whose full name contains ``name``, in any case."""
         part = name.lower()
-        return self._by_pattern(re.escape(part)) if part and part in self._lines else ()
+        return self._named(lambda each: part in each) if part else ()
 
     def like(self, name: str) -> Suggested:
         """Return the skills whose name is similar to ``name``, by the first of these comparisons that finds any.
@@ -263,16 +261,8 @@ class Suggestions:
             return Suggested(skills, is_short_form=len(skills) == 1)
         return Suggested(self._misspelt(name.lower()))
 
-    def _by_pattern(self, pattern: str) -> tuple[Skill, ...]:
-        """Return the skills in whose lines the pattern matches."""
-        counted_to = number = 0
-        skills = []
-        for match in re.finditer(pattern, self._lines):
-            number += self._lines.count("\n", counted_to, match.start() + 1)
-            counted_to = match.start() + 1
-            if number <= len(self._skills):  # a name with a line feed makes more lines than there are skills
-                skills.append(self._skills[number - 1])
-        return _unique(skills)
+    def _named(self, is_similar: Callable[[str], object]) -> tuple[Skill, ...]:
+        return _unique(skill for name, skill in zip(self._names, self._skills, strict=True) if is_similar(name))
 
     def _with_stems(self, name_stems: frozenset[str]) -> tuple[Skill, ...]:
         """Return the skills whose names have all of these words, in any order and form."""
@@ -286,7 +276,7 @@ class Suggestions:
     def _by_initials(self, initials: str) -> tuple[Skill, ...]:
         if not _INITIALS.fullmatch(initials):
             return ()
-        return self._by_pattern(r"[\n:]" + "-".join(rf"{char}[^-:\n]*" for char in initials) + r"(?=\n)")
+        return self._named(re.compile("(?:^|:)" + "-".join(f"{char}[^-:]*" for char in initials) + r"\Z").search)
 
     def _misspelt(self, name: str) -> tuple[Skill, ...]:
         spellings: dict[str, list[Skill]] = {}

@@ -14,7 +14,7 @@ from dataclasses import astuple, dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from skillhub.disk.files import CLOEXEC, NO_LINK, disk_errors, read, write_atomic
+from skillhub.disk.files import READ, disk_errors, read, write_atomic
 from skillhub.disk.proved import Stamp, is_settled, stamp_of
 from skillhub.errors import FormatError, SecurityError, SkillhubError, StateError
 from skillhub.formats.text import is_name, quote
@@ -26,7 +26,6 @@ from skillhub.model.tree import SKILL_MD, File, Tree
 
 # Opens regular files of skills; writes files of skillhub's own.
 
-_READ: Final = os.O_RDONLY | NO_LINK | CLOEXEC
 _LINK = frozenset({errno.ELOOP, getattr(errno, "EMLINK", errno.ELOOP)})
 
 
@@ -38,7 +37,7 @@ def opened(path: str) -> tuple[int, os.stat_result] | None:
         OSError: the system refuses.
     """
     try:
-        handle = os.open(path, _READ)
+        handle = os.open(path, READ)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
