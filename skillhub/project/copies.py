@@ -544,11 +544,8 @@ def by_folder(project: Project, links: Iterable[str]) -> dict[str, set[str]]:
     names: defaultdict[str, set[str]] = defaultdict(set)
     for link in links:
         folder, _, name = link.rpartition("/")
-        names[folder].add(name)
-    found: defaultdict[str, set[str]] = defaultdict(set)
-    for folder, inside in names.items():
-        found[os.path.join(project.base, folder.replace("/", os.sep))] |= inside
-    return found
+        names[_folder(project.base, folder)].add(name)
+    return names
 
 
 def agent_folders(

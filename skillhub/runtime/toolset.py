@@ -31,17 +31,17 @@ class _ByName(BaseModel):
     name: str = Field(description="The name of the skill")
 
 
-class _OfOpenCode(BaseModel):
+class _OfOpenCode(_ByName):
     name: str = Field(description="The name of the skill from available_skills")
 
 
-class _OfGenCode(BaseModel):
-    skill: str = Field(description="The skill name (e.g., 'commit', 'git:pr', 'pdf')")
+class _OfGenCode(_ByName):
+    name: str = Field(alias="skill", description="The skill name (e.g., 'commit', 'git:pr', 'pdf')")
     args: str = Field("", description="Optional arguments for the skill")
 
 
-class _OfPegasus(BaseModel):
-    skill: str = Field(description="Skill name")
+class _OfPegasus(_ByName):
+    name: str = Field(alias="skill", description="Skill name")
     args: str = Field("", description="Arguments to pass to the skill")
 
 
@@ -161,8 +161,7 @@ def call_tool(
     try:
         return tool.run(values, call)
     except NotFound as error:
-        skill_name = getattr(values, "skill", None) or getattr(values, "name", None)
-        if skill_name is None:
+        if (skill_name := getattr(values, "name", None)) is None:
             return _failed(error)
         names = ", ".join(clean(skill.full_name) for skill in _callable(catalog)) or "none"
         text = safe(tool.unknown.format(name=clean(skill_name), names=names))
@@ -194,20 +193,12 @@ def _skill_tool(tool: _Tool, catalog: Catalog, row: Profile, window: int | None)
 
 def _by_name(parameters: _ByName, call: _Call) -> ToolResult:
     loaded = load(pick(call.catalog, parameters.name), call.request)
-    return ToolResult(text=inject(loaded, call.row), loaded=loaded, fork=loaded.fork)
-
-
-def _opencode(parameters: _OfOpenCode, call: _Call) -> ToolResult:
-    result = _by_name(_ByName(name=parameters.name), call)
-    name, folder = (result.loaded.skill.full_name, result.loaded.folder.path) if result.loaded else ("", "")
-    return replace(result, metadata={"title": f"Loaded skill: {name}", "name": name, "dir": folder})
-
-
-def _with_args(parameters: _OfGenCode | _OfPegasus, call: _Call) -> ToolResult:
-    loaded = load(pick(call.catalog, parameters.skill), call.request)
     # Pegasus's tool returns the instructions alone: the model knows which skill it called.
     text = safe(loaded.body).strip() if isinstance(parameters, _OfPegasus) else inject(loaded, call.row)
-    return ToolResult(text=text, loaded=loaded, fork=loaded.fork)
+    name, metadata = loaded.skill.full_name, {}
+    if isinstance(parameters, _OfOpenCode):
+        metadata = {"title": f"Loaded skill: {name}", "name": name, "dir": loaded.folder.path}
+    return ToolResult(text=text, loaded=loaded, fork=loaded.fork, metadata=metadata)
 
 
 def _search(parameters: _Search, call: _Call) -> ToolResult:
@@ -252,9 +243,9 @@ _PICKS: Final = "Load a skill by its path, or by its name where only one has it.
 _TOOLS: Final[Mapping[str, tuple[_Tool, ...]]] = {
     "agents": (_Tool("activate_skill", _LOADS, _ByName, _by_name, lists="agents-tool", enumerates=True),),
     "codewhale": (_Tool("load_skill", _LOADS, _ByName, _by_name),),
-    "opencode": (_Tool("skill", _LOADS, _OfOpenCode, _opencode, _OPENCODE_UNKNOWN, lists="opencode"),),
-    "claude-code": (_Tool("Skill", _EXECUTES, _OfGenCode, _with_args, "Unknown skill: {name}", lists="claude-code"),),
-    "gencode": (_Tool("Skill", _EXECUTES, _OfGenCode, _with_args),),
-    "pegasus": (_Tool("use_skill", _INVOKES, _OfPegasus, _with_args, 'Skill "{name}" not found'),),
+    "opencode": (_Tool("skill", _LOADS, _OfOpenCode, _by_name, _OPENCODE_UNKNOWN, lists="opencode"),),
+    "claude-code": (_Tool("Skill", _EXECUTES, _OfGenCode, _by_name, "Unknown skill: {name}", lists="claude-code"),),
+    "gencode": (_Tool("Skill", _EXECUTES, _OfGenCode, _by_name),),
+    "pegasus": (_Tool("use_skill", _INVOKES, _OfPegasus, _by_name, 'Skill "{name}" not found'),),
     "codelia": (_Tool("skill_search", _SEARCHES, _Search, _search), _Tool("skill_load", _PICKS, _Load, _load)),
 }
