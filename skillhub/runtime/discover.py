@@ -21,7 +21,7 @@ from skillhub.model.manifest import Manifest, NamedCommand, read_head
 from skillhub.model.skill import Need, Problem, Skill, check_paths
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.runtime.catalog import HEAD, Root
-from skillhub.runtime.walk import LENIENT, Cache, Find, Walk, WalkResult, commands, declared, opened
+from skillhub.runtime.walk import LENIENT, Cache, Find, Walk, WalkResult, commands, declared, opened, reason_of
 
 _CAP = 1 << 20
 # The name in a frontmatter, whose other lines may be malformed.
@@ -137,9 +137,8 @@ def found_skill(folder: str, scope: Scope) -> Skill:
     try:
         manifest = Manifest.read(Tree(_files(folder)))
     except (SkillhubError, OSError) as error:
-        reason = error.message if isinstance(error, SkillhubError) else error.strerror
         name = os.path.basename(folder)
-        return unmanaged(name=clean(name) or quote(name), description=f"cannot be read: {reason}")
+        return unmanaged(name=clean(name) or quote(name), description=f"cannot be read: {reason_of(error)}")
     needs = (Need(r.kind, r.name, r.description, r.required, satisfied=False) for r in manifest.requires)
     return unmanaged(
         name=manifest.name,
@@ -307,7 +306,7 @@ def _installed_roots(path: str, place: AgentFolder, profile: Profile, around: Su
         for file in (*managed_settings(profile), settings, *project_files):
             off |= {key for key, is_on in _object(_json(file).get("enabledPlugins")).items() if is_on is not True}
     except (SkillhubError, OSError) as error:
-        yield Root(file, "plugin", problem=f"no plugin is searched: {_reason(error)}")
+        yield Root(file, "plugin", problem=f"no plugin is searched: {reason_of(error)}")
         return
     for key, entries in plugins.items():
         name = key.partition("@")[0]
@@ -353,7 +352,7 @@ def _of_plugin(plugin: str, below: str, name: str, label: str) -> Iterator[Root]
     try:
         entry = _json(manifest).get(below)
     except (SkillhubError, OSError) as error:
-        problem = f"its commands are not searched: {_reason(error)}"
+        problem = f"its commands are not searched: {reason_of(error)}"
         is_there = below == "skills"
         yield Root(default_path, "plugin", name, label) if is_there else Root(manifest, "plugin", problem=problem)
         return
@@ -389,10 +388,6 @@ def _path_in_plugin(plugin: str, path: object) -> str | None:
         return None
     target = os.path.normpath(os.path.join(plugin, path))
     return target if files.is_within(target, plugin) else None
-
-
-def _reason(error: SkillhubError | OSError) -> str | None:
-    return error.message if isinstance(error, SkillhubError) else error.strerror
 
 
 def _json(path: str) -> Mapping[str, Any]:

@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, NoReturn
 
 from skillhub.disk import files
-from skillhub.disk.folders import LARGEST, ExecuteBits
+from skillhub.disk.folders import LARGEST, ExecuteBits, write_tree
 from skillhub.disk.proved import Stamp, is_proof, stamp_of
 from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import Digest
@@ -24,7 +24,7 @@ from skillhub.formats.json import strict_json
 from skillhub.formats.text import is_path, is_segment, quote
 from skillhub.formats.yaml import Node
 from skillhub.model.skill import Skill
-from skillhub.model.tree import SKILL_MD, ListedFile, Listing
+from skillhub.model.tree import SKILL_MD, File, ListedFile, Listing
 from skillhub.runtime.catalog import HEAD
 from skillhub.runtime.walk import are_facts, facts_in, opened, write_own
 
@@ -250,7 +250,8 @@ def bring_system_skills(source: str, target: str) -> bool:
     shipped = Folder(source)
     if shipped.non_files or shipped.is_cut:
         raise OutsideSkill(f"expected at most {FILES_MAX} files and folders", where=source)
-    digest = f"{Listing(shipped.hashed()).digest}\n".encode()
+    listing = Listing(shipped.hashed())
+    digest = f"{listing.digest}\n".encode()
     if files.read(os.path.join(target, SYSTEM_MARKER), _STATE_CAP) == digest:
         return False
     parent = os.path.dirname(os.path.abspath(target))
@@ -259,14 +260,8 @@ def bring_system_skills(source: str, target: str) -> bool:
         staging = tempfile.mkdtemp(prefix=".system-", dir=parent)
         try:
             new_folder, old_folder = os.path.join(staging, "new"), os.path.join(staging, "old")
-            for name in shipped.names:
-                path = os.path.join(new_folder, *name.split("/"))
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-                with open(path, "xb") as file:
-                    file.write(shipped.read(name, _CAP))
-                shutil.copymode(os.path.join(shipped.path, *name.split("/")), path)
-            with open(os.path.join(new_folder, SYSTEM_MARKER), "xb") as file:
-                file.write(digest)
+            copied = ((name, File(shipped.read(name, _CAP), listing[name].executable)) for name in shipped.names)
+            write_tree(new_folder, chain(copied, [(SYSTEM_MARKER, File(digest))]), read_only=False)
             if os.path.lexists(target):
                 os.rename(target, old_folder)
             try:

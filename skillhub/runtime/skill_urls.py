@@ -31,7 +31,7 @@ from skillhub.model.tree import File, Tree
 from skillhub.runtime.discover import Surroundings, folder_for
 from skillhub.runtime.folder import Agreed, Folder
 from skillhub.runtime.state import layers
-from skillhub.runtime.walk import write_own
+from skillhub.runtime.walk import reason_of, write_own
 
 Fetch = Callable[[str], bytes]  # returns the body at a URL; raises OSError or SkillhubError
 _STATE_CAP = 1 << 24
@@ -218,4 +218,4 @@ def _write(path: str, tree: Tree) -> None:
 def _problem(where: str, error: SkillhubError | OSError) -> Problem:
     if isinstance(error, SkillhubError):
         return Problem(where, error.message)
-    return Problem(where, f"cannot be fetched: {error.strerror or type(error).__name__}")
+    return Problem(where, f"cannot be fetched: {reason_of(error)}")

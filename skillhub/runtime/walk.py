@@ -311,8 +311,7 @@ def _command(path: str, shown_path: str, rules: Rules, command: NamedCommand | N
         fields = {key: text for key, text in command._asdict().items() if text} if command else {}
         find.facts = _facts(replace(head, name=name, warnings=()), find) | fields
     except (SkillhubError, OSError) as error:
-        message = error.message if isinstance(error, SkillhubError) else error.strerror
-        find.problems.append(Problem(shown_path, message or type(error).__name__))
+        find.problems.append(Problem(shown_path, reason_of(error)))
     return find
 
 
@@ -439,9 +438,14 @@ def _declarations(find: Find) -> Tree | None:
     return Tree(files) if files else None
 
 
+def reason_of(error: SkillhubError | OSError) -> str:
+    """Return why something cannot be read, in a few words."""
+    return (error.message if isinstance(error, SkillhubError) else error.strerror) or type(error).__name__
+
+
 def _problem(folder: str, error: SkillhubError | OSError) -> Problem:
     if isinstance(error, OSError):
-        return Problem(os.path.join(folder, SKILL_MD), error.strerror or type(error).__name__)
+        return Problem(os.path.join(folder, SKILL_MD), reason_of(error))
     return _issue(folder, error.where or SKILL_MD, error.message, is_broken=True)
 
 
