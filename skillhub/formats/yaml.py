@@ -45,20 +45,14 @@ _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "o
 
 
 @cache
-def fastest() -> Any:  # noqa: ANN401 - a class of PyYAML
+def fastest() -> type:
     """Return libyaml's parser if PyYAML has it, else PyYAML's own, 30 times slower; both give the same events."""
     import yaml
 
     return getattr(getattr(yaml, "cyaml", None), "CParser", yaml.SafeLoader)
 
 
-def parse(
-    text: str,
-    where: str,
-    line_offset: int = 0,
-    cap: int = MAX_BYTES,
-    parser: Any = None,  # noqa: ANN401
-) -> Node:
+def parse(text: str, where: str, line_offset: int = 0, cap: int = MAX_BYTES, parser: type | None = None) -> Node:
     """Return the one document in ``text``; an empty one is ``""``.
 
     Args:
@@ -102,13 +96,7 @@ def typed(text: str, where: str, line_offset: int = 0, cap: int = MAX_BYTES) -> 
     return None if value == "" else value
 
 
-def _document(
-    kind: type[_Reader],
-    text: str,
-    where: str,
-    line_offset: int,
-    parser: Any = None,  # noqa: ANN401
-) -> Any:  # noqa: ANN401 - what this reader makes of it
+def _document(kind: type[_Reader], text: str, where: str, line_offset: int, parser: type | None = None) -> Any:  # noqa: ANN401 - what this reader makes of it
     import yaml
 
     try:
