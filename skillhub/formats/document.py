@@ -23,6 +23,7 @@ from pydantic import (
     Strict,
     ValidationError,
     ValidatorFunctionWrapHandler,
+    WrapValidator,
     model_validator,
 )
 from pydantic_core import CoreSchema, ErrorDetails, core_schema
@@ -122,13 +123,6 @@ class Ignored:
         self.message = format_error(error, "").message
 
 
-class _Leniently:
-    """An annotation: an invalid member becomes ``Ignored``, and the other members stay."""
-
-    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_wrap_validator_function(_valid_or_ignored, handler(source))
-
-
 def _valid_or_ignored(value: object, handler: ValidatorFunctionWrapHandler) -> object:
     try:
         return handler(value)
@@ -137,7 +131,7 @@ def _valid_or_ignored(value: object, handler: ValidatorFunctionWrapHandler) -> o
 
 
 # A member of a list or an object that may be invalid without the others; `valid` yields the valid ones.
-Lenient = Annotated[_T, _Leniently()]
+Lenient = Annotated[_T, WrapValidator(_valid_or_ignored)]
 # A value that is None if its key is absent.
 Absent = Annotated[_T | None, _NotNull()]
 # A list that becomes a tuple, which strict pydantic counts as a conversion; its items stay strict.
