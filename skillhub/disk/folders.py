@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import ELOOP
@@ -214,8 +214,8 @@ def walk(
     if dir_fd is not None:
         yield from _walk_open(folder, largest, skip, dir_fd, bits)
         return
-    for path, is_file in _paths(folder, skip):
-        read = _read(f"{folder}/{path}", path, largest) if is_file else None
+    for path, row in entries_below(folder, [skip] if skip else ()):
+        read = _read(f"{folder}/{path}", path, largest) if row.is_file(follow_symlinks=False) else None
         yield FolderEntry(path, File(read[0], bits.of(path, read[1])) if read else None)
 
 
@@ -255,19 +255,19 @@ def _open_below(top: int, names: tuple[str, ...]) -> int:
     return at
 
 
-def _paths(folder: str, skip: str | None = None) -> Iterator[tuple[str, bool]]:
-    """Yield every entry below ``folder`` that is no folder, and whether it is a regular file."""
+def entries_below(folder: str, skipped: Collection[str] = ()) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Yield every entry below ``folder`` that is no folder, after its path; leave out the names of ``skipped``."""
     waiting = [""]
     while waiting:
         prefix = waiting.pop()
         with os.scandir(f"{folder}/{prefix}" if prefix else folder) as rows:
             for row in rows:
-                if row.name == skip:
+                if row.name in skipped:
                     continue
                 if row.is_dir(follow_symlinks=False) and not (_HAS_JUNCTIONS and files.is_link(row.path)):
                     waiting.append(f"{prefix}{row.name}/")
                 else:
-                    yield prefix + row.name, row.is_file(follow_symlinks=False)
+                    yield prefix + row.name, row
 
 
 def _read(full: str, path: str, largest: int, dir_fd: int | None = None) -> tuple[bytes, bool] | None:
@@ -322,9 +322,9 @@ def compare(folder: str, listing: Listing) -> list[TreeProblem]:
     problems, bits = [], ExecuteBits(folder, listing)
     missing = dict(listing)
     try:
-        for path, is_file in _paths(folder):
+        for path, row in entries_below(folder):
             expected = missing.pop(path, None)
-            if problem := _difference(f"{folder}/{path}", is_file, expected, bits):
+            if problem := _difference(f"{folder}/{path}", row.is_file(follow_symlinks=False), expected, bits):
                 problems.append(TreeProblem(problem[0], f"{folder}/{path}", problem[1]))
     except OSError as error:
         problems.append(TreeProblem("unreadable", folder, f"cannot be read: {error.strerror}"))

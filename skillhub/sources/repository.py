@@ -14,6 +14,7 @@ from hashlib import sha256
 from skillhub.archive.limits import Entry, Limits
 from skillhub.archive.unpack import gather
 from skillhub.disk import files
+from skillhub.disk.folders import entries_below
 from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, UnsafeArchive, UnsafeTransfer, WrongBytes
 from skillhub.formats.text import as_command, is_object_id, quote
 from skillhub.model.index import Index, Release
@@ -353,23 +354,16 @@ class FolderSnapshot:
             StateError: a folder cannot be read.
         """
         found = SnapshotNodes()
-        waiting = [""]
-        while waiting:
-            prefix = waiting.pop()
-            folder = os.path.join(self._path, prefix)
-            with files.disk_errors(folder), os.scandir(folder) as rows:
-                for row in rows:
-                    if row.name in _SKIPPED:
-                        continue
-                    if row.is_dir(follow_symlinks=False):
-                        waiting.append(f"{prefix}{row.name}/")
-                    else:
-                        status = row.stat(follow_symlinks=False)
-                        file = SnapshotNode("file", bool(status.st_mode & 0o100), status.st_size)
-                        found[prefix + row.name] = file if stat.S_ISREG(status.st_mode) else SnapshotNode("link")
-            if len(found) > _NODES_MAX:
-                hint = "name the folder in it that holds the skills"
-                raise FormatError(f"expected at most {_NODES_MAX} files, found more", where=self._path, hint=hint)
+        try:
+            for path, row in entries_below(self._path, _SKIPPED):
+                status = row.stat(follow_symlinks=False)
+                file = SnapshotNode("file", bool(status.st_mode & 0o100), status.st_size)
+                found[path] = file if stat.S_ISREG(status.st_mode) else SnapshotNode("link")
+                if len(found) > _NODES_MAX:
+                    hint = "name the folder in it that holds the skills"
+                    raise FormatError(f"expected at most {_NODES_MAX} files, found more", where=self._path, hint=hint)
+        except OSError as error:
+            raise files.disk_error(error, error.filename or self._path) from error
         return found
 
     def read(self, paths: Iterable[str]) -> Iterator[bytes]:

@@ -55,7 +55,7 @@ def test_attack_the_target_of_a_junction_is_not_removed(junction, monkeypatch, t
 
 def test_attack_the_target_of_a_junction_is_no_part_of_a_skill(junction, monkeypatch):
     monkeypatch.setattr(folders, "_HAS_JUNCTIONS", True)
-    assert list(folders._paths(str(junction.parent))) == [("junction", False)]
+    assert [path for path, _ in folders.entries_below(str(junction.parent))] == ["junction"]
 
 
 def test_a_junction_in_an_agents_folder_is_a_wrong_link(junction, tmp_path):
