@@ -42,14 +42,6 @@ class TreeProblem:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class FolderEntry:
-    """One entry of a folder: a regular file with its bytes, or None for an entry that no tree may hold."""
-
-    path: str
-    file: File | None
-
-
 def write_tree(
     folder: str, content: Iterable[tuple[str, File]], *, read_only: bool, dir_fd: int | None = None
 ) -> None:
@@ -196,8 +188,8 @@ class ExecuteBits:
 
 def walk(
     folder: str, *, largest: int, skip: str | None = None, dir_fd: int | None = None, like: FileBits | None = None
-) -> Iterator[FolderEntry]:
-    """Yield every file below ``folder`` with its bytes, and every other entry that is no folder with None.
+) -> Iterator[tuple[str, File | None]]:
+    """Yield path and file of every file below ``folder``, and path and None of every other entry that is no folder.
 
     Args:
         folder: The top; its path may contain links.
@@ -216,10 +208,12 @@ def walk(
         return
     for path, row in entries_below(folder, [skip] if skip else ()):
         read = _read(f"{folder}/{path}", path, largest) if row.is_file(follow_symlinks=False) else None
-        yield FolderEntry(path, File(read[0], bits.of(path, read[1])) if read else None)
+        yield path, File(read[0], bits.of(path, read[1])) if read else None
 
 
-def _walk_open(folder: str, largest: int, skip: str | None, dir_fd: int, bits: ExecuteBits) -> Iterator[FolderEntry]:
+def _walk_open(
+    folder: str, largest: int, skip: str | None, dir_fd: int, bits: ExecuteBits
+) -> Iterator[tuple[str, File | None]]:
     top = os.open(folder, OPEN_FOLDER, dir_fd=dir_fd)
     try:
         waiting: list[tuple[str, ...]] = [()]
@@ -235,7 +229,7 @@ def _walk_open(folder: str, largest: int, skip: str | None, dir_fd: int, bits: E
                         path = "/".join((*names, row.name))
                         is_file = row.is_file(follow_symlinks=False)
                         read = _read(row.name, path, largest, at) if is_file else None
-                        yield FolderEntry(path, File(read[0], bits.of(path, read[1])) if read else None)
+                        yield path, File(read[0], bits.of(path, read[1])) if read else None
             finally:
                 os.close(at)
     finally:
@@ -299,10 +293,10 @@ def list_folder(folder: str, like: FileBits | None = None) -> Listing | None:
     """
     rows = []
     with suppress(UnsafeArchive):
-        for each in walk(folder, largest=LARGEST, like=like):
-            if each.file is None:
+        for path, file in walk(folder, largest=LARGEST, like=like):
+            if file is None:
                 return None
-            rows.append((each.path, ListedFile(sha256(each.file.data).hexdigest(), each.file.executable)))
+            rows.append((path, ListedFile(sha256(file.data).hexdigest(), file.executable)))
         return Listing(rows)
     return None
 

@@ -497,13 +497,12 @@ def is_under(path: str, store: str) -> bool:
 
 def _read_folder(path: str, base: Mapping[str, File], dir_fd: int | None = None, name: str = "") -> dict[str, File]:
     edited, links, size = {}, {}, 0
-    for entry in walk(name or path, largest=_EDITS_MAX, dir_fd=dir_fd, like=base):
-        full_path = f"{path}/{entry.path}"
-        if entry.file is not None:
-            edited[entry.path] = entry.file
-            size += len(entry.file.data)
-        elif os.path.islink(full_path):
-            links[entry.path] = File(os.fsencode(os.readlink(full_path)) + b"\n")
+    for inner, file in walk(name or path, largest=_EDITS_MAX, dir_fd=dir_fd, like=base):
+        if file is not None:
+            edited[inner] = file
+            size += len(file.data)
+        elif os.path.islink(full_path := f"{path}/{inner}"):
+            links[inner] = File(os.fsencode(os.readlink(full_path)) + b"\n")
         if size > _EDITS_MAX:
             raise _too_much(path)
     for link, target in links.items():
@@ -530,11 +529,11 @@ def merged(base: Tree | None, path: str, theirs: Tree, project: Project) -> Tree
         return None
     try:
         with files.disk_errors(path), project.hold(path) as (name, dir_fd):
-            entries = list(walk(name, largest=_EDITS_MAX, dir_fd=dir_fd, like=base))
+            found = dict(walk(name, largest=_EDITS_MAX, dir_fd=dir_fd, like=base))
     except UnsafeArchive:
         return None
-    mine = {entry.path: entry.file for entry in entries if entry.file is not None}
-    return merge_skills(base, mine, theirs) if len(mine) == len(entries) else None
+    mine = {inner: file for inner, file in found.items() if file is not None}
+    return merge_skills(base, mine, theirs) if len(mine) == len(found) else None
 
 
 def read_patch(patch: Patch, project: Project) -> bytes:
@@ -584,7 +583,7 @@ def tree_of_copy(places: Iterable[str], tree: Digest) -> Tree | None:
     """Return the tree from the first copy that is exactly this tree."""
     for path, _ in _copies(places, tree):
         with suppress(OSError, UnsafeArchive):
-            copied = Tree({entry.path: entry.file for entry in walk(path, largest=LARGEST) if entry.file})
+            copied = Tree({inner: file for inner, file in walk(path, largest=LARGEST) if file})
             if copied.digest == tree:
                 return copied
     return None

@@ -133,10 +133,10 @@ class Store:
         look = self.proved.before(path, _PARTS[0])
         like = None if files.keeps_modes(os.path.dirname(path)) else self.listing(tree)
         try:
-            for found in walk(path, largest=LARGEST, like=like):
-                if found.file is None:
+            for inner, file in walk(path, largest=LARGEST, like=like):
+                if file is None:
                     return None
-                found_files[found.path] = found.file
+                found_files[inner] = file
         except (OSError, UnsafeArchive):
             return None
         read = Tree(found_files)

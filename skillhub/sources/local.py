@@ -130,9 +130,9 @@ def _read_folder(
 
 
 def _entries(folder: str, like: FileBits | None, left_out: Collection[str], at: int | None = None) -> Iterator[Entry]:
-    for found in walk(folder, largest=Limits().total, skip=".git", dir_fd=at, like=like):
-        if any(f"{found.path}/".startswith(f"{each}/") for each in left_out):
+    for path, file in walk(folder, largest=Limits().total, skip=".git", dir_fd=at, like=like):
+        if any(f"{path}/".startswith(f"{each}/") for each in left_out):
             continue
-        if found.file is None:
-            raise UnsafeArchive("link", "expected files and folders, found a link or a device", where=found.path)
-        yield Entry(found.path, found.file)
+        if file is None:
+            raise UnsafeArchive("link", "expected files and folders, found a link or a device", where=path)
+        yield Entry(path, file)

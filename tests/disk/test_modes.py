@@ -54,10 +54,10 @@ def test_a_copy_on_such_a_file_system_is_equal(written, monkeypatch, mode):
     keep_no_modes(monkeypatch, mode)
     assert compare(str(written), TREE.listing) == []
     assert list_folder(str(written), TREE) == TREE.listing
-    assert Tree({each.path: each.file for each in walk(str(written), largest=99, like=TREE)}) == TREE
+    assert Tree(dict(walk(str(written), largest=99, like=TREE))) == TREE
     top = os.open(written.parent, os.O_RDONLY)
     try:
-        found = Tree({each.path: each.file for each in walk("skill", largest=99, dir_fd=top, like=TREE)})
+        found = Tree(dict(walk("skill", largest=99, dir_fd=top, like=TREE)))
     finally:
         os.close(top)
     assert found == TREE
@@ -67,7 +67,7 @@ def test_a_copy_on_such_a_file_system_is_equal(written, monkeypatch, mode):
 def test_an_unknown_file_has_no_execute_bit_there(written, monkeypatch, mode):
     keep_no_modes(monkeypatch, mode)
     assert not any(each.executable for each in list_folder(str(written)).values())
-    assert not any(each.file.executable for each in walk(str(written), largest=99))
+    assert not any(file.executable for _, file in walk(str(written), largest=99))
 
 
 @SAME_MODE
