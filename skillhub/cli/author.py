@@ -64,7 +64,7 @@ def new_passphrase(what: str, common: Common) -> bytes | None:
     if (found := _given()) is not None:
         return found
     if not common.asks or VARIABLE in os.environ:
-        common.terminal.say(f"{what}: stored without a passphrase; {VARIABLE} names one")
+        common.terminal.say(f"{what}: will have no passphrase; {VARIABLE} names one")
         return None
     first = common.terminal.secret(f"{what}: a passphrase (empty for none):")
     if first and common.terminal.secret("repeat the passphrase:") != first:

@@ -21,7 +21,7 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.json import members
 from skillhub.formats.text import amount, as_command, as_word, clean, is_name, parse_time, quote, spell_time
 from skillhub.model.advisory import CAP, AdvisoriesDocument, AdvisoryFeed
-from skillhub.model.index import Release
+from skillhub.model.index import ALWAYS, Release
 from skillhub.model.question import YES, Asked, how_to_answer, refusal
 from skillhub.project.project import read_policies
 from skillhub.registry import build, outputs, upkeep
@@ -188,7 +188,7 @@ def registry_delegate(
             each if each.startswith("sha256:") else read_pem(each, upkeep.key_or_certificate).pem.decode()
             for each in revoke or ()
         ),
-        since=_time(since) if since else upkeep.ALWAYS,
+        since=_time(since) if since else ALWAYS,
     )
     done = signed(common, keys, lambda signing: upkeep.delegate(folder, mandate, signing))
     _rebuild(common, folder)
@@ -205,7 +205,7 @@ def _show_delegated(done: upkeep.ChangedAdmission, common: Common) -> None:
     for fingerprint in keys:
         did(f"  signs with {fingerprint}")
     for gone in admission.revoked:
-        did(f"  revoked    {gone.fingerprint} since {'the beginning' if gone.since == upkeep.ALWAYS else gone.since}")
+        did(f"  revoked    {gone.fingerprint} since {'the beginning' if gone.since == ALWAYS else gone.since}")
     for name in names:
         did(f"  publishes  {name}")
     for release in done.withdrawn:

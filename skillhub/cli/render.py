@@ -108,7 +108,11 @@ def _show_unchanged(common: Common, outcome: Outcome, verb: str, *, is_plan: boo
         common.terminal.say("nothing was changed", "dim")
     else:
         newest = ": no source offers a newer version that skillhub.toml allows" if verb == "update" else ""
-        common.terminal.say(f"already up to date{newest}", "dim")
+        common.terminal.say(f"already up to date{newest}{_as_known(common) if newest else ''}", "dim")
+
+
+def _as_known(common: Common) -> str:
+    return "; with --offline no source was asked, each is as it last answered" if common.offline else ""
 
 
 def _refusing(outcome: Outcome) -> list[str]:
@@ -213,7 +217,8 @@ def show_changes(common: Common, outcome: Outcome) -> None:
     if not outcome.skills:
         newest = "all skills are at the newest version that skillhub.toml allows"
         is_held = outcome.left_out or outcome.pending
-        terminal.say("there is no update that skillhub.toml allows" if is_held else newest, "dim")
+        says = "there is no update that skillhub.toml allows" if is_held else newest
+        terminal.say(f"{says}{_as_known(common)}", "dim")
 
 
 def show_sources(sources: Sequence[SourceChange], write: Callable[[str, Tone], None]) -> None:

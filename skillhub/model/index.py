@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
@@ -84,6 +84,7 @@ Pem = Annotated[
     str, Read(text_that(lambda text: text.startswith("-----BEGIN "), "PEM"), type="string", pattern="^-----BEGIN ")
 ]
 UtcTime = Annotated[str, matching(_TIME, "a UTC time such as 2026-01-02T03:04:05Z")]
+ALWAYS: Final = "1970-01-01T00:00:00Z"  # since when a key is revoked whose every signature is void
 
 
 @part

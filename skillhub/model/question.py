@@ -113,6 +113,7 @@ class Answer:
     """The answer to a ``Question``.
 
     Attributes:
+        said: Whether the question was answered, and how.
         value: A secret; never in a repr or in JSON.
         way: One of the question's ``ways``; None if ``said`` decides.
         seen: Whether a person has read the question, so that messages need not repeat it.

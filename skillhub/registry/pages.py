@@ -25,7 +25,7 @@ from skillhub.edits.patch import difference
 from skillhub.errors import SkillhubError
 from skillhub.formats.text import clean, collapsed, is_alias
 from skillhub.model.finding import capability_text
-from skillhub.model.index import Release
+from skillhub.model.index import ALWAYS, Release
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree, lines_at
 from skillhub.registry import log_writer
@@ -348,7 +348,7 @@ def _publishers(site: _Site, offer: Offer, rows: Mapping[str, object]) -> Files:
         page, own_rows = publisher_page(name), rows_by_owner[name]
         entries[name] = {"name": name, "page": page, "count": len(own_rows)}
         facts = {"name": name, "total": len(own_rows), "signers": publisher_of(admission).fingerprints}
-        facts["revoked"] = admission.revoked
+        facts |= {"revoked": admission.revoked, "always": ALWAYS}
         yield from listed(site, page.removesuffix("/index.html"), own_rows, "publisher.html", **facts)
     yield from listed(site, f"{OWN}/publisher", entries, "index.html", what="Publishers")
 

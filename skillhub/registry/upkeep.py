@@ -21,7 +21,7 @@ from skillhub.formats.text import (
     spelled_like,
 )
 from skillhub.model.advisory import ECOSYSTEM, AdvisoriesDocument, OsvAdvisory
-from skillhub.model.index import ADVISORIES, Admission, Index, Release, Revocation
+from skillhub.model.index import ADVISORIES, ALWAYS, Admission, Index, Release, Revocation
 from skillhub.model.version import is_version
 from skillhub.registry.log_writer import consistency
 from skillhub.registry.operator import OpenRegistry, Signing, opened
@@ -394,8 +394,6 @@ def cosign(folder: str, lines: bytes, signing: Signing, seen: int = 0) -> tuple[
 
 
 # Delegate: admit a publisher, give it keys and names, revoke keys, move names.
-
-ALWAYS = "1970-01-01T00:00:00Z"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

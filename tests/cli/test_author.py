@@ -220,7 +220,7 @@ def test_a_key_without_a_passphrase_says_so(shell, given):
     """An empty variable is an answer, such as that of a CI whose secret is missing; no person is asked."""
     done = shell.run("key", "new", **given)
     assert (done.status, b"ENCRYPTED" in (shell.hub / "state/keys/default.pem").read_bytes()) == (0, False)
-    assert "stored without a passphrase; SKILLHUB_PASSPHRASE names one" in done.err
+    assert "will have no passphrase; SKILLHUB_PASSPHRASE names one" in done.err
     if given:
         done = shell.at_terminal("key", "new", "second", **given)
         assert (done.status, "empty for" in done.out) == (0, False)

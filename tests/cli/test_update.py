@@ -12,6 +12,8 @@ from skillhub.cli.terminal import Terminal
 from skillhub.model.question import Flags, Question
 from tests.support.cli import COLOURS
 from tests.support.gitrepos import Repo, files, program
+from tests.support.site import JSON, WELL_KNOWN, current, entry, skill_md
+from tests.support.web import answer
 from tests.support.world import snapshot
 
 YES = ("--yes", "--allow-unsigned")
@@ -194,6 +196,15 @@ def test_an_unreachable_source_fails_check_update_and_diff(machine, repo):
     for words in (("update", "--check"), ("update", *YES), ("diff", "deploy")):
         done = machine.run(*words, "--json")
         assert done.status == 3, done.out
+
+
+def test_without_network_an_update_says_that_no_source_was_asked(shell, web):
+    web.at("/hello/SKILL.md", answer(skill_md("hello"), "Content-Type: text/markdown"))
+    web.at(WELL_KNOWN, answer(current(entry("hello", skill_md("hello"), "/hello/SKILL.md")), JSON, 'ETag: "1"'))
+    assert shell.run("install", web.url(""), *YES).status == 0
+    for words in (("update", "--check"), ("update", *YES)):
+        assert "no source was asked" not in shell.run(*words).err
+        assert "no source was asked" in shell.run(*words, "--offline").err
 
 
 def three(**bodies):

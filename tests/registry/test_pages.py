@@ -16,15 +16,16 @@ pytest.importorskip("jinja2")
 pytest.importorskip("markdown_it")
 
 from skillhub.disk.home import Home
-from skillhub.model.index import Release
+from skillhub.model.index import ALWAYS, Release
 from skillhub.registry.build import add
 from skillhub.registry.operator import Signing, opened
 from skillhub.registry.outputs import Part, build, record_path
 from skillhub.registry.pages import PAGES, _Site, _sitemap, buckets, inert, is_long, row_of, search_files
 from skillhub.registry.push import push
 from skillhub.registry.push_targets import FolderTarget
-from skillhub.registry.upkeep import withdraw, yank
+from skillhub.registry.upkeep import AdmissionChange, delegate, withdraw, yank
 from skillhub.scan.results import ScanCache
+from skillhub.trust.keys import PrivateKey
 from tests.support.effort import is_linear
 from tests.support.registry import Simulator
 
@@ -212,6 +213,7 @@ def test_recalled_releases_have_their_reason_and_withdrawn_content_is_hidden(hub
     assert "sends tokens away" in text_of(hub, "-/skill/hello.html")
     assert not [path for path, text in every(hub).items() if "Secret words" in text]
     assert "skillhub install" not in text_of(hub, "-/skill/hello.html")
+    assert "The publisher writes" not in text_of(hub, "-/skill/hello.html")
     yank(hub.dir.path, "other@1.0.0", None, signing)
     made(hub)
     history = re.sub(r"\s+", " ", Page(text_of(hub, "-/changes/index.html")).words)
@@ -223,6 +225,19 @@ def test_recalled_releases_have_their_reason_and_withdrawn_content_is_hidden(hub
         "acme admitted",
     ):
         assert line in history
+
+
+def test_the_page_of_a_publisher_says_since_when_a_key_is_revoked(hub):
+    put(hub)
+    keys = [PrivateKey.from_seed(bytes([number]) * 32).public for number in (7, 8)]
+    signing = Signing(now=hub.when)
+    for key, since in zip(keys, (ALWAYS, "2026-01-02T03:04:05Z"), strict=True):
+        change = AdmissionChange(publisher="acme", revoke=(key.pem.decode(),), since=since)
+        delegate(hub.dir.path, change, signing)
+    made(hub)
+    page = re.sub(r"<[^>]*>", "", text_of(hub, "-/publisher/acme/index.html"))
+    assert f"{keys[0].fingerprint} since the beginning" in page
+    assert f"{keys[1].fingerprint} since 2026-01-02T03:04:05Z" in page
 
 
 def test_attack_hostile_texts_of_a_skill_are_inert_on_pages(hub):
