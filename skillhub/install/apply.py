@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from skillhub.command.ports import LeftOut, Options, Outcome, Ports, ask
 from skillhub.command.state import State, read_state, read_unchecked, refuse_unknown
-from skillhub.disk.home import LOCK
+from skillhub.disk.home import INTENT, LOCK
 from skillhub.errors import Refused, StateError
 from skillhub.formats.digest import NO_FILES
-from skillhub.formats.text import command
+from skillhub.formats.text import as_command, command
 from skillhub.install.admission import sources_with
 from skillhub.install.candidates import Candidate, about_skill
 from skillhub.install.commit import Change, Plan, Planner, commit, decide
@@ -26,6 +26,8 @@ from skillhub.model.question import Asked
 from skillhub.model.skill import Skill
 from skillhub.project import copies, mcp_config
 from skillhub.project.copies import NeedCheck, need_check, view, with_stored_values
+from skillhub.project.intent import Intent
+from skillhub.project.project import Project
 
 
 def apply(candidates: Mapping[str, Candidate], options: Options, state: State, ports: Ports) -> Outcome:
@@ -281,14 +283,10 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
         if needed and other not in names:
             hint = f"remove both: {command(ports.project.scope, 'remove', other, *needed)}"
             raise Refused(f"{other} needs {', '.join(needed)}", where=other, hint=hint)
-    package = state.intent.package
-    shared = [name for name in names if package and {package} < {*state.intent.packages.get(name, ())}]
-    if shared and not unwanted:
-        hint = f"take its line out of {package}/skillhub.toml, then: {command(ports.project.scope, 'install')}"
-        raise Refused(f"other packages want {', '.join(shared)} too", where=shared[0], hint=hint)
     if unwanted:  # their dependencies are among them; another process may have removed some
         names = tuple(name for name in names if name in state.lock.skills)
     else:
+        _refuse_wanted_elsewhere(names, state.intent, ports.project)
         names = tuple(dict.fromkeys((*names, *orphans(names, state))))
     # A skill that `sync` found gone from the lock has a record, and may have left MCP entries.
     refuse_unknown(names, {*state.lock.skills, *state.records.skills, *state.intent.skills}, ports.project)
@@ -320,6 +318,17 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
         created_paths = mcp_config.remove_created(ports.project, records.created_paths)
         write_records(replace(records, created_paths=created_paths), ports)
     return Outcome(skills, True, asked, notes, saved=linker.saved)
+
+
+def _refuse_wanted_elsewhere(names: Iterable[str], intent: Intent, project: Project) -> None:
+    for name in names if intent.package else ():
+        wanting = intent.packages.get(name, ())
+        if others := [each or "the root" for each in wanting if each != intent.package]:
+            hint = f"from all packages: {as_command('skillhub', 'remove', name, '--project', project.base)}"
+            if intent.package in wanting:
+                own = f"take its line out of {intent.package}/{INTENT}, then: {command(project.scope, 'install')}"
+                hint = f"from this package: {own}; {hint}"
+            raise Refused(f"{name} is wanted by {', '.join(others)}", where=name, hint=hint)
 
 
 def orphans(removed: Sequence[str], state: State) -> list[str]:

@@ -90,6 +90,18 @@ def test_a_skill_of_two_packages_is_locked_once_and_removed_from_one(machine):
     assert (copies(machine), machine.lock()["skills"]) == ([], {})
 
 
+def test_a_package_does_not_remove_a_skill_that_only_another_package_or_the_root_wants(machine):
+    for words, wanting in ((("--package", "two"), "packages/two"), ((), "the root")):
+        assert machine.run("install", "./skills/shared", *words, *YES).status == 0
+        before = machine.files()
+        error = machine.run("remove", "shared", "--json", cwd=machine.project / "packages/one").error
+        assert (error["code"], error["message"]) == ("refused", f"shared is wanted by {wanting}")
+        assert machine.files() == before
+        typed = error["hint"].removeprefix("from all packages: skillhub ").split()
+        assert machine.run(*typed, cwd=machine.project / "packages/one").status == 0
+        assert (copies(machine), machine.lock()["skills"]) == ([], {})
+
+
 def test_load_at_the_root_names_the_package_of_the_skill(machine):
     assert machine.run("install", "./skills/shared", "--package", "one", *YES).status == 0
     error = machine.run("load", "shared", "--json").error
