@@ -132,16 +132,22 @@ def _of_project(project: Project, records: Records, ports: Ports, remove: bool) 
     remaining = dict(records.skills)
     folders = copies.folders_of(project, hosts().values(), ports.user_home, ports.environ)
     agent_folders, is_user = {copies.portable(folder, project.base) for folder in folders}, project.scope == "user"
+    in_packages = tuple(f"/{folder}" for folder in agent_folders)  # also of one that the workspace no longer names
+
+    def is_for_agents(link: str) -> bool:
+        folder = os.path.split(link)[0]
+        return folder in agent_folders or (not os.path.isabs(folder) and folder.endswith(in_packages))
+
     if remove:
         known = [link for record in records.skills.values() for link in record.links]
         with suppress(StateError):  # behind a link out of the project, unfinished files stay
-            copies.sweep(project, [link for link in known if os.path.split(link)[0] in agent_folders], ())
+            copies.sweep(project, [*filter(is_for_agents, known)], ())
     for name, record in [*records.skills.items(), *records.pending.items()]:
         kept_links = []
         for link in record.links:
             path = copies.absolute(project.base, link)
             row: Installed | None = Installed("copy", path, name, "it is in no agent's folder")
-            if os.path.split(link)[0] in agent_folders:
+            if is_for_agents(link):
                 row = _copy(project, name, link, record, ports.store, remove)
             if row is not None:
                 kept_links += [link] if row.kept else []

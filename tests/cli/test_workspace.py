@@ -102,6 +102,14 @@ def test_a_package_does_not_remove_a_skill_that_only_another_package_or_the_root
         assert (copies(machine), machine.lock()["skills"]) == ([], {})
 
 
+def test_uninstall_removes_the_copies_of_packages_also_of_one_that_left_the_workspace(machine):
+    for package in ("one", "two"):
+        assert machine.run("install", "./skills/shared", "--package", package, *YES).status == 0
+    machine.write("project/skillhub.toml", '[workspace]\nmembers = ["packages/one"]\n')
+    done = machine.run("self", "uninstall", "--yes", "--json").json
+    assert (done["kept"], copies(machine)) == ([], [])
+
+
 def test_load_at_the_root_names_the_package_of_the_skill(machine):
     assert machine.run("install", "./skills/shared", "--package", "one", *YES).status == 0
     error = machine.run("load", "shared", "--json").error
