@@ -158,7 +158,7 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
             left_out.append(result)
         else:
             adopted.append(result)
-    planner = Planner(options, state, ports)
+    planner = Planner(options, state, ports, [skill.candidate for skill in adopted])
     plans = [_planned(skill, planner, ports) for skill in adopted]
     answers = ask([question for plan in plans for question in plan.questions()], ports, options.dry_run)
     warnings = tuple(origins.warnings)
@@ -263,11 +263,10 @@ def _admitted(skill: _Adopted, state: State, ports: Ports) -> _Adopted | LeftOut
 def _planned(skill: _Adopted, planner: Planner, ports: Ports) -> Plan:
     """Plan to link the skill in the usual folders and where it was found, with a copy in place of each link to it."""
     base = ports.project.base
-    found_in = [portable(os.path.dirname(path), base) for path in skill.find.copies]
+    found = [portable(path, base) for path in skill.find.copies]
     excluded = {portable(path, base) for path in (*skill.find.links, *filter(None, [skill.target]))}
-    folders = dict.fromkeys((*planner.folders, *found_in))
-    link_folders = [folder for folder in folders if f"{folder}/{skill.find.name}" not in excluded]
-    plan = planner.plan(skill.candidate, link_folders)
+    links = dict.fromkeys((*planner.links(skill.find.name, planner.folders), *found))
+    plan = planner.plan(skill.candidate, [link for link in links if link not in excluded])
     if plan.linking is None or plan.disabled_by:
         return plan
     link_paths = [portable(path, base) for path in skill.find.links]

@@ -316,10 +316,10 @@ class Planner:
         self.known_names = cache(partial(known_names, state, ports))
         self.is_satisfied, self.about_project = need_check(ports.environ), [*about_project(ports)]
 
-    def plan(self, candidate: Candidate, folders: Sequence[str] | None = None) -> Plan:
+    def plan(self, candidate: Candidate, links: Sequence[str] | None = None) -> Plan:
         """Return the plan for a candidate: its needs, its places, and its differences from the version before.
 
-        The places are in ``folders``, by default in those of the planner.
+        The places are ``links``, by default in the folders of the planner.
 
         Raises:
             Forbidden: a policy forbids it.
@@ -357,7 +357,7 @@ class Planner:
                 needs = needs_for_agents(name, manifest, record, self.options, self.agents, self.ports)
             else:
                 needs = needs_to_enable(candidate, record, self.options, self.is_satisfied, self.agents, self.ports)
-            linking = self._linking(candidate, record, self.folders if folders is None else folders)
+            linking = self._linking(candidate, record, links)
         changes = changes_of(candidate, self.state, self.ports)
         return Plan(candidate, record, needs, linking, disabled_by, changes, self._diff(candidate, changes))
 
@@ -392,12 +392,14 @@ class Planner:
         named = [each for each in self.agents if {each.id, *each.aliases}.intersection(self.options.agents)]
         return [each for each in named if each.named_folder and entry.name is not None]
 
-    def _linking(self, candidate: Candidate, record: Record | None, folders: Sequence[str]) -> Linking:
+    def _linking(self, candidate: Candidate, record: Record | None, links: Sequence[str] | None) -> Linking:
         kind = self.options.link or (record.link if record else None) or self.link
         if candidate.entry.name is not None:
             agents = [each for each in self.agents if not each.named_folder]
             folders = link_folders(self.ports.project, agents, self.ports.user_home, self.ports.environ)
-        wanted = dict.fromkeys(self._without_source(candidate, self._links(candidate.name, folders), record))
+            links = self.links(candidate.name, folders)
+        links = self.links(candidate.name, self.folders) if links is None else links
+        wanted = dict.fromkeys(self._without_source(candidate, links, record))
         # A newly chosen agent is added to those that already have the skill.
         wanted |= dict.fromkeys(self._kept(candidate.name, record) if record else ())
         linking = self.linker.plan(candidate.name, wanted, kind, candidate.tree.listing, record)
@@ -422,7 +424,7 @@ class Planner:
             elif locked is None or locked.path != entry.path:
                 raise copies.foreign_error(source, project)
 
-    def _links(self, name: str, folders: Iterable[str]) -> list[str]:
+    def links(self, name: str, folders: Iterable[str]) -> list[str]:
         """Return the skill's places: in the agents' folders of each package that wants it, else of the project."""
         prefixes = [f"{each}/" if each else "" for each in sorted(self.packages.get(name, ("",)))]
         return [
@@ -474,7 +476,7 @@ class Planner:
             and facts is not None
             and not self._unfit(entry)
             and self.options.link in (None, record.link)
-            and {*self._links(name, self.folders)} <= {*record.links}
+            and {*self.links(name, self.folders)} <= {*record.links}
         )
 
     def _is_in_place(self, name: str) -> bool:

@@ -110,6 +110,15 @@ def test_uninstall_removes_the_copies_of_packages_also_of_one_that_left_the_work
     assert (done["kept"], copies(machine)) == ([], [])
 
 
+def test_a_skill_that_a_package_adopts_is_copied_into_its_folders(machine):
+    hand = machine.skill("project/packages/one/.claude/skills/hand")
+    assert machine.run("adopt", "hand", *YES, cwd=machine.project / "packages/one").status == 0
+    assert copies(machine) == ["packages/one/.agents/skills/hand"]
+    before = machine.files()
+    assert machine.run("install").status == 0
+    assert (machine.files(), hand.is_dir()) == (before, True)
+
+
 def test_load_at_the_root_names_the_package_of_the_skill(machine):
     assert machine.run("install", "./skills/shared", "--package", "one", *YES).status == 0
     error = machine.run("load", "shared", "--json").error
