@@ -72,7 +72,7 @@ def audit(
     names, paths = names_and_paths(what or [])
     is_package = common.package is not None and not (names or paths)
     names = tuple(common.chosen(names) or ()) if is_package else names
-    before = read_lock(from_lock) if from_lock is not None else None
+    before = read_lock(from_lock, "audit") if from_lock is not None else None
     writes = as_command("skillhub", "audit", "--write-baseline", baseline or "")
     with hinting(f"{writes} writes it"):
         known = None if baseline is None else BaselineFile.parse(read_file(baseline, BaselineFile.CAP), baseline)

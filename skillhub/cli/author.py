@@ -289,12 +289,9 @@ def key_import(
     Example: skillhub key import ./release.pem --name release
     """
     keys = Keys(common.home)
+    read_file(file, hint="name the PEM file of a private key; skillhub key new creates a key")
     keys.refuse_taken(name)
-    try:
-        private = with_passphrase(f"passphrase of {file}", common, lambda passphrase: read_key(file, passphrase))
-    except NotFound as error:
-        error.hint = "name the PEM file of a private key; skillhub key new creates a key"
-        raise
+    private = with_passphrase(f"passphrase of {file}", common, lambda passphrase: read_key(file, passphrase))
     if common.dry_run:
         answer = {"name": name, "kind": None, "fingerprint": None}
         return common.done("key import", answer, f"would make the key {name}")

@@ -48,7 +48,7 @@ def diff(
     sources: tuple[SourceChange, ...] = ()
     form = "json" if common.json else form
     if from_lock is not None:
-        found, sources = _since(read_lock(from_lock), names or [], ports)
+        found, sources = _since(read_lock(from_lock, "diff"), names or [], ports)
     elif not names:
         return _every_edit(ports, form, common.terminal)
     else:

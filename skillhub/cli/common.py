@@ -20,7 +20,7 @@ from skillhub.disk.home import Home, user_home
 from skillhub.disk.proved import IdleCommand, ProvedFolders
 from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UsageError, hinting
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import command, deferred, did_you_mean, is_alias, quote, spelled_like
+from skillhub.formats.text import as_command, command, deferred, did_you_mean, is_alias, quote, spelled_like
 from skillhub.model.hosts import LinkKind
 from skillhub.model.lock import CAP, Lock
 from skillhub.model.question import Accept, McpChoice
@@ -149,7 +149,7 @@ class Common:
                 raise UsageError(f"--global and --{other} exclude each other")
             return Project.of_user(self.user_home, self.home)
         if self.project is not None and not os.path.isdir(self.project):
-            raise NotFound("there is no such folder", where=self.project)
+            raise NotFound("there is no such folder", where=self.project, hint="--project names the project's folder")
         at = os.path.abspath(self.project or working_folder())
         real = os.path.realpath(at)
         is_own = self.project and workspace_around(real) == real  # a package of a workspace is no project of its own
@@ -412,8 +412,8 @@ def read_pem(path: str, parse: Callable[[bytes], _T]) -> _T:
         return parse(read_file(path, hint=_ASK_FOR_PEM))
 
 
-def read_lock(path: str) -> Lock:
-    """Return the lock at a path that the user named; ``-`` reads stdin, ``/dev/null`` means an empty lock.
+def read_lock(path: str, command: str) -> Lock:
+    """Return the lock that the user named for ``command``; ``-`` reads stdin, ``/dev/null`` means an empty lock.
 
     git names a missing file ``/dev/null``. Empty stdin is refused: the command before the pipe may have failed.
     """
@@ -425,7 +425,8 @@ def read_lock(path: str) -> Lock:
             hint = "the command before the pipe wrote nothing; if there was no lock: --from-lock /dev/null"
             raise FormatError("the lock is empty", where="stdin", hint=hint)
         return Lock.parse(data, "stdin")
-    hint = "- reads a lock from stdin: git show HEAD:skillhub.lock | skillhub diff --from-lock -"
+    reader = as_command("skillhub", command, "--from-lock", "-")
+    hint = f"- reads a lock from stdin: git show HEAD:skillhub.lock | {reader}"
     return Lock.parse(read_file(path, CAP, hint=hint), path)
 
 

@@ -12,7 +12,7 @@ from skillhub.disk import files
 from skillhub.disk.home import INTENT, LOCK
 from skillhub.edits.patch import changed_lines
 from skillhub.errors import FormatError, NotFound, Refused, SignerChanged, SkillhubError, SourceMismatch
-from skillhub.formats.text import MARKER, as_command, as_local, command, line_of_marker
+from skillhub.formats.text import MARKER, as_command, as_local, command, did_you_mean, line_of_marker, spelled_like
 from skillhub.model.hosts import Scope
 from skillhub.model.lock import CAP, RESTORE_LOCK, Lock, Locked, LockedSource, shown_signers
 from skillhub.model.provenance import MERGE, Provenance
@@ -292,9 +292,11 @@ def _merged(
     intent = project.intent()
     sides = ((ours, "ours"), (theirs, "theirs"))
     our_lock, their_lock = (Lock.parse(side, f"{project.lock_path} ({label})") for side, label in sides)
+    known = {*our_lock.skills, *our_lock.sources, *their_lock.skills, *their_lock.sources}
     for name in take:
-        if not any(name in part for lock in (our_lock, their_lock) for part in (lock.skills, lock.sources)):
-            raise NotFound(f"neither side of the lock has {name}", where=project.lock_path)
+        if name not in known:
+            hint = did_you_mean(spelled_like(name, known)) or f"there are: {', '.join(sorted(known))}"
+            raise NotFound(f"neither side of the lock has {name}", where=project.lock_path, hint=hint)
 
     def allows(name: str, entry: Locked) -> bool:
         if name not in intent.skills:

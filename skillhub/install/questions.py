@@ -233,7 +233,7 @@ def _publisher(candidate: Candidate) -> Question:
 def about_findings(name: str, tree: Tree, found: Sequence[Finding], asking: str, where: str) -> list[Question]:
     """Return the question about high and critical findings; none without such a finding.
 
-    ``asking`` is the text of the question about high findings, ``where`` the command that shows the whole skill.
+    ``asking`` is the text of the question about high findings, ``where`` the command that shows the skill.
     """
     grave = [finding for finding in found if at_least(finding.severity, "high")]
     if not grave:
@@ -257,7 +257,7 @@ def _lines(grave: Sequence[Finding], name: str, tree: Tree, where: str) -> Itera
         for each in found[:_PLACES_MAX]:
             yield from _seen(each, rows.get((each.path, each.line)), name, where)
         if left := len(found[_PLACES_MAX:]):
-            yield f"and {amount(left, 'more place')} of {rule}: {where}"
+            yield f"and {amount(left, 'more place')} of {rule}: {where} --files"
 
 
 def _seen(finding: Finding, row: bytes | None, name: str, where: str) -> Iterator[str]:
@@ -269,7 +269,7 @@ def _seen(finding: Finding, row: bytes | None, name: str, where: str) -> Iterato
         text = shown(line[:_LINE_MAX])
         yield Quoted(collapsed(text[:_LINE_MAX]))
         if len(line) > _LINE_MAX or len(text) > _LINE_MAX:
-            yield f"its line goes on: {where}"
+            yield f"its line goes on: {where} {as_command('--file', finding.path or name)}"
 
 
 OTHER_PROJECT = "to have that, use --global; else run git init, or create skillhub.toml, in the folder that you mean"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from skillhub.command.ports import Options, Place, Ports, unreachable_hint
 from skillhub.command.state import State
-from skillhub.errors import Forbidden, FormatError, NotFound, SkillhubError, SourceError, UsageError
+from skillhub.errors import Forbidden, FormatError, NotFound, SkillhubError, SourceError, UsageError, hinting
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, command, did_you_mean, spelled_like
 from skillhub.install.candidates import Candidate, TreeBudget, is_within, locked_elsewhere, read_manifest
@@ -200,7 +200,8 @@ def resolve_wanted(
     if wanted.path is not None:
         acquisition = by_path(wanted.path, ports, ports.project.base, state.trees, known, wanted.plugin)
         return ResolvedSkill(name, acquisition.map(check_name))
-    found = resolve_named(Named(own, wanted.source, wanted.version), ports, state.trees)
+    with hinting(where=f"{ports.project.intent_path}: skills.{name}", kinds=NotFound):
+        found = resolve_named(Named(own, wanted.source, wanted.version), ports, state.trees)
     return replace(found.renamed(name), wanted=None)
 
 
@@ -339,7 +340,7 @@ def look_up(ref: Named, ports: Ports) -> tuple[Source, Index]:
         UsageError: several sources have it.
     """
     if ref.source is not None:
-        source = ports.sources.get(ref.source)
+        source = ports.sources.get(ref.source, str(ref))
         try:
             return source, ports.releases(source, ref.name)
         except NotFound as error:

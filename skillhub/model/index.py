@@ -290,13 +290,13 @@ def choose_release(ref: Named, releases: tuple[Release, ...], until: str | None 
     if ref.range is not None:
         version_range = Range(ref.range)
         allowed = tuple(release for release in releases if version_range.allows(release.version or "0.0.0"))
+    others = [each.version or "one without a version" for each in releases if not each.taken_back][:8]
+    hint = f"there are: {', '.join(others)}" if others else "no other release of it is offered"
     if not allowed:
-        versions = ", ".join(release.version or "one without a version" for release in releases[:8])
-        raise NotFound(f"no release of {ref.name} is {ref.range}", where=str(ref), hint=f"there are: {versions}")
+        raise NotFound(f"no release of {ref.name} is {ref.range}", where=str(ref), hint=hint)
     chosen = [release for release in allowed if not release.taken_back]
     if not chosen:
-        newest, others = (allowed[0], [each.version for each in releases if each.version and not each.taken_back][:8])
-        hint = f"there are: {', '.join(others)}" if others else "no other release of it is offered"
+        newest = allowed[0]
         what, _, why = newest.taken_back.partition(": ")
         raise TakenBack(f"{ref.name} {newest.version} was {what} by its registry: {why}", where=str(ref), hint=hint)
     chosen = [release for release in chosen if until is None or (release.published or "~") <= until] or chosen

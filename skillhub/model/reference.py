@@ -273,7 +273,7 @@ _OCI = (
 # The URI of a skill's folder: the server chooses all of it but the last segment, the name of the skill.
 _MCP = r"(?s)mcp\+([^#]*)(?:#(.*))?"
 _SKILL_URI = r"(?a)[A-Za-z][A-Za-z0-9+.-]*://(?:[A-Za-z0-9._~!$&'()*+,;=:@%-]+/)*([a-z0-9]+(?:-[a-z0-9]+)*)"
-_HOST_ALONE = r"(?a)(?![^/]*\.(?:zip|skill|t?gz|lock|toml|md)$)(?:[\w-]+\.)+\w{1,63}(?::\d{1,5})?(?:/[\w./@#~-]*)?"
+_HOST_ALONE = r"(?a)(?![^/]*\.(?:zip|skill|t?gz|lock|toml|md)$)\w[\w.-]*(?:\.\w+|:\d{1,5})(?:/[\w./@#~-]*)?"
 _LOGIN_PART = r"(?s)\A([^:]*:).*@(?=(?:[\w-]+\.)+[A-Za-z]{2,63}(?:[:/]|\Z))"  # a password without a scheme before it
 _SERVER = r"(?a)mcp:([A-Za-z0-9_-]{1,64})"
 _GRAMMAR = "github:gh-fix-ci, gh-fix-ci@^1.2, owner/repo, https://host, ./folder or ./skill.zip"
@@ -465,10 +465,10 @@ def parse_ref(text: str) -> Ref:
     if match := re.fullmatch(_SCP, text):
         user, _, place = text.partition("@")
         if len(user) > _USER_MAX and place:
-            raise _unknown(f"…@{place}", f"git over ssh is {_SSH}")
+            raise unknown(f"…@{place}", f"git over ssh is {_SSH}")
         url = f"ssh://{match[1]}/{match[2]}"
         if not re.fullmatch(_GIT_URL, url.partition("#")[0]) or holds_secret(url):
-            raise _unknown(text, f"git over ssh is {_SSH}")
+            raise unknown(text, f"git over ssh is {_SSH}")
         return _git(f"git+{url}{match[3] or ''}")
     head, _, version = text.partition("@")
     alias, colon, name = head.rpartition(":")
@@ -477,9 +477,9 @@ def parse_ref(text: str) -> Ref:
     if match := re.fullmatch(_SERVER, text):
         return McpConfigured(match[1])
     if "/" in head or alias in RESERVED_ALIASES:
-        raise _unknown(text, "any git repository is git+https://host/repository@rev#folder")
+        raise unknown(text, "any git repository is git+https://host/repository@rev#folder")
     if (colon and not is_name(alias)) or not is_name(name) or ("@" in text and not is_range(version)):
-        raise _unknown(text, hint_to_name(text))
+        raise unknown(text, hint_to_name(text))
     return Named(name, alias or None, version.strip() or None)
 
 
@@ -518,10 +518,10 @@ def canonical(place: str) -> str:
     return f"{git}{scheme}://{user}{host.lower()}{port_part}{path.removesuffix('/')}{tail}"
 
 
-def _unknown(text: str, hint: str) -> UsageError:
-    if re.fullmatch(_HOST_ALONE, text):  # no name, and no owner on GitHub, has a dot
+def unknown(text: str, hint: str) -> UsageError:
+    """Return the error about a text that is no reference; a password in it is masked, since errors get into logs."""
+    if re.fullmatch(_HOST_ALONE, text):
         hint = f"put https:// or http:// before a host: https://{text}; ./ before a path"
-    # The text before the host may be a password, and errors get into logs.
     shown_text = re.sub(_LOGIN_PART, r"\1…@", masked(text))
     return UsageError(f"expected a reference such as {_GRAMMAR}, found {quote(shown_text)}", hint=hint)
 
@@ -534,15 +534,15 @@ def _remote(text: str) -> Remote:
     if text.startswith("oci://"):
         match = re.fullmatch(_OCI, text)
         if match is None:
-            raise _unknown(text, "oci://registry/repository:tag, or @sha256: and 64 hex digits")
+            raise unknown(text, "oci://registry/repository:tag, or @sha256: and 64 hex digits")
         return Oci(*match.groups())
     if not text.startswith(("https://", "http://")):
-        raise _unknown(text, "a repository is git+https:// or git+ssh://; a path on this machine begins with / or ./")
+        raise unknown(text, "a repository is git+https:// or git+ssh://; a path on this machine begins with / or ./")
     if match := re.fullmatch(_GITHUB_WEB, text):
         owner, repo, rev, path = match.groups()
         return _github(f"{owner}/{repo}{path or ''}{'@' + rev if rev else ''}", text)
     if not re.fullmatch(_SITE_URL, text):
-        raise _unknown(text, "a URL names no user and no password, and has no blanks and no #")
+        raise unknown(text, "a URL names no user and no password, and has no blanks and no #")
     return Git(text) if text.endswith(".git") else SiteReference(text)
 
 
@@ -550,7 +550,7 @@ def _git(text: str) -> Git:
     match = re.fullmatch(_GIT, text)
     url, rev, path = match.groups() if match else ("", None, None)
     if not re.fullmatch(_GIT_URL, url):
-        raise _unknown(text, "git+https://, git+ssh:// or git+file://, then @rev and #folder; it names no password")
+        raise unknown(text, "git+https://, git+ssh:// or git+file://, then @rev and #folder; it names no password")
     return Git(url, _checked_rev(rev, text), _checked_path(path, text))
 
 
@@ -558,28 +558,28 @@ def _mcp(text: str) -> Mcp:
     match = re.fullmatch(_MCP, text)
     url, path = match.groups() if match else ("", None)
     if not re.fullmatch(_SITE_URL, url) or (path is not None and name_in_uri(path) is None):
-        raise _unknown(text, "an MCP server is mcp+https://host/path, then # and the URI of one skill")
+        raise unknown(text, "an MCP server is mcp+https://host/path, then # and the URI of one skill")
     return Mcp(url, path)
 
 
 def _github(body: str, text: str) -> GitHub:
     match = re.fullmatch(_GITHUB, body)
     if match is None or match[2] in (".", ".."):
-        raise _unknown(text, "a repository on GitHub is owner/repo, then /folder and @rev; put ./ before a folder")
+        raise unknown(text, "a repository on GitHub is owner/repo, then /folder and @rev; put ./ before a folder")
     owner, repo, path, rev = match.groups()
     return GitHub(owner, repo, _checked_rev(rev, text), _checked_path(path.strip("/") or None, text))
 
 
 def _checked_rev(rev: str | None, text: str) -> str | None:
     if rev is not None and not is_rev(rev):
-        raise _unknown(text, "what follows @ is a branch, a tag or a commit")
+        raise unknown(text, "what follows @ is a branch, a tag or a commit")
     return rev
 
 
 def _checked_path(path: str | None, text: str) -> str | None:
     path = path.strip("/") if path else None
     if path and not is_inner_path(path):
-        raise _unknown(text, "the folder in a repository has no . and no .. in its path")
+        raise unknown(text, "the folder in a repository has no . and no .. in its path")
     return path or None
 
 

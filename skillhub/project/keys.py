@@ -68,9 +68,8 @@ class Keys:
             raise UsageError(f"{quote(name)} cannot name a key", hint=NAME_RULE)
         for path in (self._private(name), self._public(name)):
             if os.path.lexists(path):
-                hint = (
-                    f"{as_command('skillhub', 'key', 'show', name)} shows it, skillhub key new NAME creates another"
-                )
+                shows = as_command("skillhub", "key", "show", name)
+                hint = f"{shows} shows it; another name: skillhub key new NAME, skillhub key import FILE --name NAME"
                 raise UsageError(f"there is a key {name} already", where=path, hint=hint)
 
     def all(self) -> list[Key]:

@@ -13,7 +13,7 @@ from skillhub.errors import Refused, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Items, part
 from skillhub.formats.json import members
-from skillhub.formats.text import as_command, quote, word
+from skillhub.formats.text import as_command, as_local, quote, word
 from skillhub.install.questions import about_findings
 from skillhub.model.finding import Finding, capability_text, counted
 from skillhub.model.index import Release
@@ -147,7 +147,8 @@ class ReleasePlan:
         if self.findings:
             lines.append(f"the scan found {counted(self.findings)}: {validate_command}")
         message = f"Publish {release.name} {release.version} {where}?"
-        approvals = about_findings(release.name, self.submission.tree, open_findings, "agree?", validate_command)
+        shows = as_command("skillhub", "show", as_local(self.submission.path))
+        approvals = about_findings(release.name, self.submission.tree, open_findings, "agree?", shows)
         return [*approvals, Question("publish", release.name, message, tuple(lines))]
 
 

@@ -23,7 +23,17 @@ from skillhub.formats.text import NAME_RULE, RESERVED_ALIASES, as_command, did_y
 from skillhub.model import reference
 from skillhub.model.lock import ROOT_CAP, LockedSource
 from skillhub.model.provenance import is_same_source
-from skillhub.model.reference import NO_SECRET, Local, Remote, SiteReference, canonical, holds_secret, parse, url_of
+from skillhub.model.reference import (
+    NO_SECRET,
+    Local,
+    Remote,
+    SiteReference,
+    canonical,
+    holds_secret,
+    parse,
+    unknown,
+    url_of,
+)
 from skillhub.project.intent import PLACE_KIND, PlaceRef, SourceKind, is_proposed, place_at
 
 if TYPE_CHECKING:
@@ -237,8 +247,8 @@ class Sources:
         """Return every source that applies here, by alias: the user's own."""
         return self.mine()
 
-    def get(self, alias: str) -> Source:
-        """Return the source of that alias.
+    def get(self, alias: str, typed: str = "") -> Source:
+        """Return the source of that alias, which the reference ``typed`` names; it may be a host before its port.
 
         Raises:
             NotFound: no source has this alias; the hint names the configured ones.
@@ -253,7 +263,7 @@ class Sources:
             if alias == EMBEDDED_ALIAS:
                 add = as_command("skillhub", "source", "add", alias, EMBEDDED_URL)
                 hint = f"to add the embedded registry again: {add}"
-            raise NotFound(f"no source is named {quote(alias)}", hint=hint)
+            raise NotFound(f"no source is named {quote(alias)}", hint=unknown(typed, hint).hint)
         return known[alias]
 
     def places(self) -> dict[str, PlaceRef]:

@@ -337,7 +337,7 @@ def test_a_publisher_that_the_user_no_longer_trusts_is_reported(signed):
         (only,) = report(signed, **request).findings
         assert (only.rule, only.severity, only.skill) == ("signer-untrusted", "high", "plain")
         assert "ann signed it" in only.message
-        assert "publisher trust" in only.hint
+        assert "skillhub publisher trust PUBLISHER --key FILE trusts them" in only.hint
     trust(signed, "maria")
     assert found(signed) == []
 

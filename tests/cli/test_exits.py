@@ -381,6 +381,13 @@ def test_an_error_in_the_intent_names_its_key(shell, text, where):
     assert "secret" not in done.out
 
 
+def test_an_unknown_source_in_the_intent_has_the_place_of_its_skill(shell):
+    path = shell.write("project/skillhub.toml", '[skills]\ncode-review = { source = "gihub" }\n')
+    done = shell.run("install", "--yes", "--json")
+    assert (done.status, done.error["where"]) == (3, f"{path}: skills.code-review")
+    assert done.error["hint"].startswith("did you mean github?")
+
+
 def test_a_merge_conflict_in_the_intent_is_reported_as_such(shell):
     path = shell.write("project/skillhub.toml", "[skills]\n<<<<<<< HEAD\n=======\n>>>>>>> other\n")
     done = shell.run("install", "--json")

@@ -543,10 +543,11 @@ def test_the_hint_for_a_bare_name_names_an_unreachable_source(offered, tmp_path)
 def test_an_existing_key_gives_hints_to_show_or_create(shell):
     assert shell.run("key", "new").status == 0
     done = shell.run("key", "new", "--json")
-    assert (done.status, done.error["hint"]) == (
-        2,
-        "skillhub key show default shows it, skillhub key new NAME creates another",
-    )
+    named = "another name: skillhub key new NAME, skillhub key import FILE --name NAME"
+    assert (done.status, done.error["hint"]) == (2, f"skillhub key show default shows it; {named}")
+    assert (
+        "PEM file" in shell.run("key", "import", "nix.pem", "--json").error["hint"]
+    )  # of two faults the file is first
 
 
 def test_a_dry_run_of_remove_refuses_as_the_command_does(shell):

@@ -77,6 +77,9 @@ def test_attack_a_hint_repeats_no_secret(shell, typed, more):
         ("install github:code-review==1.0.0", "did you mean github:code-review@1.0.0?"),
         ("install github:code-review>=1", "did you mean 'github:code-review@>=1'?"),
         ("install 127.0.0.1:8000", "put https:// or http:// before a host: https://127.0.0.1:8000; ./ before a path"),
+        ("install localhost:80/x", "put https:// or http:// before a host: https://localhost:80/x; ./ before a path"),
+        ("show localhost:8000", "put https:// or http:// before a host: https://localhost:8000; ./ before a path"),
+        ("list --project nix", "--project names the project's folder"),
         ("install skillhub.lock", "a name is of a-z"),
         ("install github:code-review --agent codex,cursor", "name each in an option of its own: --agent A --agent B"),
         ("install github:", "skillhub source show github lists what it has; put ./ before a path"),
@@ -95,7 +98,7 @@ def test_attack_a_hint_repeats_no_secret(shell, typed, more):
         ("audit --baseline nix", "skillhub audit --write-baseline nix writes it"),
         (
             "audit --from-lock nix",
-            "- reads a lock from stdin: git show HEAD:skillhub.lock | skillhub diff --from-lock -",
+            "- reads a lock from stdin: git show HEAD:skillhub.lock | skillhub audit --from-lock -",
         ),
         ("lock import nix", "known: skills-lock.json, .skill-lock.json, apm.lock.yaml and .clawhub/lock.json"),
     ],

@@ -130,9 +130,11 @@ def test_an_alias_with_another_registry_is_refused_until_a_side_is_chosen(projec
 
 
 def test_a_side_for_an_unknown_name_is_not_found(project):
-    clashing(project, lock(a=ONE), lock(b=ONE))
-    with pytest.raises(NotFound, match="neither side"):
-        fix(project, {"c": "ours"}, satisfies)
+    clashing(project, lock(deploy=ONE), lock(b=ONE))
+    for name, hint in (("deplyo", "did you mean deploy?"), ("x", "there are: acme, b, deploy")):
+        with pytest.raises(NotFound, match="neither side") as caught:
+            fix(project, {name: "ours"}, satisfies)
+        assert caught.value.hint == hint
 
 
 def test_a_conflict_in_the_intent_must_be_resolved_first(project):

@@ -176,6 +176,7 @@ def test_a_yanked_or_withdrawn_release_is_not_chosen(world, acme, what):
         assert f"was {what} by its registry: " in error.message  # as for one that is locked
         assert "it was bad" in error.message
         assert error.hint in ("there are: 1.1.0", "no other release of it is offered")
+    assert refused(world, NotFound, lambda: world.install("acme:hello@9")).hint == error.hint
 
 
 def test_frozen_installs_a_yanked_release_and_refuses_a_withdrawn_one(world, acme):
