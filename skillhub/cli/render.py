@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skillhub.answers import VERSION, error_json
@@ -233,6 +234,8 @@ def show_plan(
     """Show the findings and changes of each skill, with at most ``most`` files."""
     for name, changes in plan.items():
         old_entry, new_entry = changes.before, changes.after
+        if not (old_entry.rev and new_entry.rev):  # trees on both sides, and no commit on one
+            old_entry, new_entry = replace(old_entry, rev=None), replace(new_entry, rev=None)
         old, new = old_entry.version or old_entry.short, new_entry.version or new_entry.short
         if old == new:
             old, new = old_entry.short, new_entry.short

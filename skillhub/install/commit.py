@@ -514,7 +514,7 @@ def _as_agreed(before: Locked, record: Record, after: Locked, store: Store) -> L
     from the stored bytes, if they are still there.
     """
     if before.tree != record.tree:
-        before = replace(before, version=None, rev=None, signed_by=())
+        before = replace(before, version=None, rev=record.rev, signed_by=())
         with suppress(FormatError, SecurityError):  # what is stored may break rules that a newer skillhub has
             agreed = store.read(record.tree)
             before = replace(before, version=candidates.read_manifest(agreed).version if agreed else None)

@@ -237,7 +237,7 @@ class Changes:
             lines.append(f"version {word(self.before.version or '-')} -> {word(self.after.version or '-')}{note}")
         if self.before.source != self.after.source:
             lines.append(f"source {word(self.before.source)} -> {word(self.after.source)}")
-        if self.before.rev != self.after.rev:
+        if self.before.rev and self.after.rev and self.before.rev != self.after.rev:
             lines.append(f"commit {self.before.rev} -> {self.after.rev}")
         if self.before.patch != self.after.patch:
             lines.append(f"patch {_patch_path(self.before)} -> {_patch_path(self.after)}")

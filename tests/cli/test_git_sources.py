@@ -209,3 +209,38 @@ def test_an_audit_uses_the_scans_of_an_install_of_many_skills(shell, large):
     assert [each["skill"] for each in known.json["findings"] if each["rule"] == "SH101"] == ["skill-7"]
     shutil.rmtree(shell.hub / "cache/scan", ignore_errors=True)
     assert shell.run("audit", "--json").json["findings"] == known.json["findings"]
+
+
+def test_an_update_that_a_colleague_made_is_shown_from_commit_to_commit(shell, repo):
+    words = ("--yes", "--allow-unsigned")
+    assert shell.run("install", f"git+{repo.url}#skills/notes", *words).status == 0
+    before = shell.lock()["skills"]["notes"]["rev"]
+    shutil.copytree(shell.hub, shell.folder / "hub before")
+    after = repo.commit({"skills/notes/SKILL.md": skill("notes") + b"More.\n"})
+    assert shell.run("update", *words).status == 0
+    shutil.rmtree(shell.hub)
+    (shell.folder / "hub before").rename(shell.hub)
+    done = shell.run("install", *words)
+    assert (done.status, done.err.splitlines()[:2]) == (
+        0,
+        [f"notes {before[:12]} -> {after[:12]}, not signed", f"  commit {before} -> {after}"],
+    )
+
+
+def test_a_skill_that_moves_into_git_is_shown_from_tree_to_tree(shell, repo):
+    words = ("--yes", "--allow-unsigned")
+    shell.write("project/notes/SKILL.md", skill("notes").decode() + "Here.\n")
+    assert shell.run("install", "./notes", *words).status == 0
+    shutil.copytree(shell.hub, shell.folder / "hub before")
+    before = shell.lock()["skills"]["notes"]["tree"]
+    assert shell.run("remove", "notes").status == 0
+    assert shell.run("install", f"git+{repo.url}#skills/notes", *words).status == 0
+    after = shell.lock()["skills"]["notes"]["tree"]
+    shutil.rmtree(shell.hub)
+    (shell.folder / "hub before").rename(shell.hub)
+    done = shell.run("install", *words)
+    assert done.err.splitlines()[:3] == [
+        f"notes {before[7:19]} -> {after[7:19]}, not signed",
+        f"  source local -> git+{repo.url}",
+        "  ~ SKILL.md",
+    ]
