@@ -91,7 +91,12 @@ _LINK = deferred(r"\[([^\[\]\n]{1,200})\]\([^()\n]{0,400}\)")
 _UNDERLINE = deferred(r"_(?:(?=_)|(?!\w)|(?<![^\W_]_))|~~")
 _MARGIN = deferred(r"\n[ \t>]{1,40}")
 _BARS: Final = str.maketrans(dict.fromkeys("|\u00a6\u00b7\u2022", " "))  # between the cells of a row, or words
-_BLANKS = deferred(r"[ \t\u00a0\u3000]{2,}")
+_BLANKS = deferred(r"[ \t]{2,}")
+# Blanks and apostrophes of Unicode, which mean the same.
+_SAME: Final = str.maketrans(
+    {**dict.fromkeys("\u00a0\u1680\u202f\u205f\u3000", " "), **dict.fromkeys(map(chr, range(0x2000, 0x200B)), " ")}
+    | dict.fromkeys("\u2018\u2019\u02bc\uff07", "'")
+)
 _FENCE = deferred(r" {0,3}(`{3,}|~{3,})[ \t]*([^\s`{,]{0,40})")
 _HEADING = deferred(r" {0,3}#{1,6}[ \t]")
 # The end of a line within a paragraph: the next line begins no item, row, heading, fence or key.
@@ -335,6 +340,7 @@ Detector = Callable[[SkillFiles], Iterator[Sighting]]
 def fold(text: str) -> str:
     """Return text in lower case, without emphasis and invisible characters, look-alikes as Latin letters."""
     if not text.isascii():
+        text = text.translate(_SAME)
         text = _SHAPED.sub(lambda match: normalize("NFKC", match[0]).translate(_SMALL), text)
     text = text.lower()
     for char in _UNSEEN:
@@ -343,8 +349,8 @@ def fold(text: str) -> str:
 
 
 def _flush(text: str) -> str:
-    """Return a text without indentation and marks of quotations."""
-    return _MARGIN.sub("\n", text)
+    """Return a text without indentation and marks of quotations, all blanks single."""
+    return _BLANKS.sub(" ", _MARGIN.sub("\n", text))
 
 
 def fold_section(section: Passage) -> str:
@@ -364,8 +370,7 @@ def displayed(text: str) -> str:
         text = _TAG.sub(_blank_tag, text)
     if "](" in text:
         text = _LINK.sub(r"\1", text)
-    text = _flush(_UNDERLINE.sub("", text.translate(_BARS)))
-    return _BLANKS.sub(" ", text).replace(" \n", "\n")
+    return _flush(_UNDERLINE.sub("", text.translate(_BARS))).replace(" \n", "\n")
 
 
 def _blank_tag(match: re.Match[str]) -> str:
