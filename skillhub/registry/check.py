@@ -113,9 +113,12 @@ def _problems(
         else:
             listing, differs = _in_parts(registry, first_part, fetcher), False
     except SkillhubError as error:
-        if isinstance(error, SourceError) and not isinstance(error, NotFound):
+        if url == _FOLDER:
+            yield _operators_issue(place) or _issue(error, url)
+        elif isinstance(error, SourceError) and not isinstance(error, NotFound):
             raise
-        yield _issue(error, url)
+        else:
+            yield _issue(error, url)
         return
     if differs:
         yield Issue("wrong-bytes", "the public index differs from the signed one", where)
@@ -129,6 +132,15 @@ def _problems(
             issues.append(_issue(error, url))
     # Unsigned files are derived from the signed ones, and are compared only if the signed ones are sound.
     yield from issues or _Shapes(registry, fetcher, site_url, place if url == _FOLDER else "DIR").problems(listing)
+
+
+def _operators_issue(place: str) -> Issue | None:
+    """Return what the operator's commands report about the metadata, which names the file and the remedy, or None."""
+    try:
+        RegistryDir(place).metadata()
+    except SkillhubError as error:
+        return Issue(error.code, f"{error.message}; {error.hint}", error.where or place)
+    return None
 
 
 def _in_parts(registry: TufRegistry, first_part: PartDocument, fetcher: Fetcher) -> Index:

@@ -52,6 +52,7 @@ from skillhub.trust.roles import (
 
 _CAP = 64 * 1024 * 1024
 _BIN_BITS_MAX = 12  # each bin is a row of the snapshot, and every client reads the snapshot
+_RESTORE = "copy the file back from the target or a backup"
 _SITE_URL = re.compile(r"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~+/-]*)?")
 
 
@@ -153,6 +154,7 @@ class RegistryDir:
             raise NotFound("there is no registry", where=self.path, hint=hint)
         return RegistrySettings.parse(data, self._settings)
 
+    @errors.hinting(_RESTORE)
     def metadata(self, keys: RegistryKeys | None = None) -> MetadataSet:
         """Return the current metadata of the site, with every signature verified.
 
@@ -249,9 +251,8 @@ class RegistryDir:
         Raises:
             StateError: the file is missing.
         """
-        data = self.read(path)
-        if data is None:
-            raise StateError(f"expected the file {quote(path)}", where=self.site)
+        if (data := self.read(path)) is None:
+            raise StateError("there is no such file", where=os.path.join(self.site, path), hint=_RESTORE)
         return data
 
     def read(self, path: str) -> bytes | None:

@@ -99,11 +99,11 @@ def verify(role: str, data: bytes, delegator: Any) -> int:  # noqa: ANN401 - roo
     try:
         metadata: Metadata[Any] = Metadata.from_bytes(data)
     except RepositoryError as error:
-        raise FormatError("expected TUF metadata", where=role) from error
+        raise FormatError("expected TUF metadata", where=f"{role}.json") from error
     try:
         delegator.verify_delegate(role, metadata.signed_bytes, metadata.signatures)
     except (RepositoryError, ValueError) as error:
-        raise BadMetadataSignature("too few of the right keys have signed it", where=role) from error
+        raise BadMetadataSignature("too few of the right keys have signed it", where=f"{role}.json") from error
     return int(metadata.signed.version)
 
 
@@ -437,7 +437,7 @@ class MetadataSet:
         try:
             metadata: Metadata[Any] = Metadata.from_bytes(self.documents[role])
         except (RepositoryError, KeyError) as error:
-            raise FormatError("expected TUF metadata", where=role) from error
+            raise FormatError("expected TUF metadata", where=f"{role}.json") from error
         signed: Signed = metadata.signed
         return signed
 

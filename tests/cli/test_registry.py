@@ -218,8 +218,33 @@ def test_a_registry_is_created_filled_and_checked(shell):
     assert (broken.status, broken.json["ok"]) == (1, False)
     assert [each["where"] for each in broken.json["problems"]] == [str(archive)]
     assert f"[{broken.json['problems'][0]['code']}]" in shell.run("registry", "check", folder).out
-    (folder / "site/metadata/timestamp.json").unlink()
-    assert "folder:" not in shell.run("registry", "check", folder).out
+
+
+REMEDY = "copy the file back from the target or a backup"
+
+
+@pytest.mark.parametrize(
+    ("document", "status", "where", "message"),
+    [
+        (None, 7, "{}/site/metadata/timestamp.json", "there is no such file"),
+        ("{}", 4, "timestamp.json", "expected TUF metadata"),
+    ],
+)
+def test_a_lost_or_damaged_document_of_the_metadata_is_named_with_the_remedy(shell, document, status, where, message):
+    assert shell.run("registry", "init", "../hub").status == 0
+    path = shell.folder / "hub/site/metadata/timestamp.json"
+    path.unlink() if document is None else path.write_text(document)
+    where = where.format(shell.folder / "hub")
+    found = shell.run("registry", "check", "../hub", "--json")
+    (problem,) = found.json["problems"]
+    assert (found.status, problem["where"], problem["message"]) == (1, where, f"{message}; {REMEDY}")
+    for words in (
+        ("refresh", "../hub", "--role", "timestamp"),
+        ("rotate", "../hub", "timestamp"),
+        ("build", "../hub"),
+    ):
+        done = shell.run("registry", *words, "--json")
+        assert (done.status, done.error["where"], done.error["hint"]) == (status, where, REMEDY), words
 
 
 @pytest.mark.parametrize("is_trusted", [False, True])

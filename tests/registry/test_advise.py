@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.errors import FormatError, NotFound, Refused, SecurityError, SourceError, UsageError
+from skillhub.errors import FormatError, NotFound, Refused, SecurityError, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.model.advisory import AdvisoriesDocument, AdvisoryFeed
 from skillhub.project.last_seen import LastSeen
@@ -143,8 +143,8 @@ def test_attack_a_changed_document_is_found_and_never_signed_again(hub):
     with pytest.raises(SecurityError):
         publish_advisories(hub, digests=[Digest.of(b"more")])
     file.unlink()
-    with pytest.raises(SourceError, match="a signed file is missing"):
-        check(hub.dir.path, now())
+    (problem,) = check(hub.dir.path, now()).problems
+    assert (problem.message, problem.where) == ("a signed file is missing", str(file))
 
 
 @pytest.mark.parametrize("data", [b"[]", b"<html>", b'{"version": 2}', b'{"digests": {"x": "y"}}'])

@@ -44,7 +44,7 @@ def test_every_document_of_a_set_is_verified_with_its_delegator():
         assert changed != MADE.documents[role]
         with pytest.raises(BadMetadataSignature) as caught:
             MetadataSet.load({**MADE.documents, role: changed}).verify()
-        assert caught.value.where == role
+        assert caught.value.where == f"{role}.json"
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"<html>"])
