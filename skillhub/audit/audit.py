@@ -30,6 +30,7 @@ from skillhub.model.tree import SIGNATURE, Tree
 from skillhub.project import copies
 from skillhub.project.intent import in_full, is_fixed, sources_since
 from skillhub.project.last_seen import ReleaseStatus
+from skillhub.runtime.agent import names_of, unmanaged_skills
 from skillhub.scan.results import ScanCache
 from skillhub.sources.configured import Source
 from skillhub.sources.local import files_of_project, read_local
@@ -184,13 +185,14 @@ class _Subjects:
 
 
 def _subjects(request: AuditRequest, lock: Lock, ports: Ports) -> _Subjects:
-    loose = tuple(copies.unmanaged(ports.project, ports.user_home, ports.environ))
+    around = ports.project, ports.user_home, ports.environ
+    loose, named = tuple(copies.unmanaged(*around)), unmanaged_skills(*around) if request.names else []
     is_all, is_package = request.is_all, request.is_package
     locked = tuple(name for name in lock.skills if is_all or name in request.names)
     in_package = {path for path in loose if is_package and copies.is_in_package(path, ports.project)}
-    is_meant = {path for path in loose if path in in_package or os.path.basename(path) in request.names}
+    is_meant = in_package | {each.path for each in named if names_of(each).intersection(request.names)}
     unmanaged_copies = tuple(path for path in loose if is_all or path in is_meant)
-    known = {*lock.skills, *map(os.path.basename, loose)}
+    known = {*lock.skills, *chain(*map(names_of, named))}
     for name in request.names:
         if name not in known and os.path.lexists(name):
             hint = f"of the file or folder here: {command(ports.project.scope, 'audit', f'./{name}')}"

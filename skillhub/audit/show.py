@@ -30,10 +30,10 @@ from skillhub.model.provenance import Changes, Delta, Records
 from skillhub.model.reference import Named, Ref
 from skillhub.model.skill import Skill
 from skillhub.model.tree import SIGNATURE, File, Tree
-from skillhub.project.copies import need_check, needs_of, unmanaged, unproved, view
+from skillhub.project.copies import need_check, needs_of, unproved, view
 from skillhub.project.intent import Intent, is_from, wanted_of
 from skillhub.project.last_seen import Recalls, ReleaseStatus
-from skillhub.runtime.discover import found_skill
+from skillhub.runtime.agent import names_of, unmanaged_skills
 from skillhub.runtime.loading import with_edits
 from skillhub.runtime.ranking import Hits, SearchIndex, Stored, rows_of
 from skillhub.runtime.ranking import search as rank
@@ -187,14 +187,15 @@ def _release_status(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple
 
 
 def _unmanaged_skill(name: str, ports: Ports) -> Shown | None:
-    """Return the unmanaged skill that ``list`` shows under this name, or None."""
-    for folder in unmanaged(ports.project, ports.user_home, ports.environ):
-        skill = found_skill(folder, ports.project.scope)
-        if skill.name == name:
+    """Return the unmanaged skill that ``list`` or ``audit`` shows under this name, or None."""
+    skills = unmanaged_skills(ports.project, ports.user_home, ports.environ)
+    for found in sorted(skills, key=lambda each: each.name != name):
+        if name in names_of(found):
+            folder = found.path or ""
             with named(folder):
                 tree = read_local(os.path.realpath(folder)).tree
                 content = read(tree)
-            skill = replace(skill, capabilities=content.capabilities)
+            skill = replace(found, capabilities=content.capabilities)
             try:
                 signer = judge_with_own_keys(tree, ports.publishers, None, ports.clock())[0].signer
             except BadSignature as error:

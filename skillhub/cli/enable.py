@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated
@@ -120,7 +121,7 @@ def _switched(common: Common, names: Sequence[str], host: str | None, reach: Rea
 
     Args:
         common: The flags; ``--global`` chooses the user's files.
-        names: The skills, as the agent names them.
+        names: The skills, as the agent or their folders name them.
         host: The agent whose settings file to change, for locked skills too; None changes only skillhub's own file,
             and only for skills that are in no lock.
         reach: ``active`` or ``disabled``.
@@ -134,11 +135,13 @@ def _switched(common: Common, names: Sequence[str], host: str | None, reach: Rea
     around = surroundings(common, worked_in(common))
     for each in (host,) if host is not None else profiles():
         row, catalog = seen_by(common, each, around)
-        if host is not None or all(catalog.named(name) for name in names):
+        folders = {os.path.basename(each.path or ""): each.full_name for each in catalog.skills}
+        called = [name if catalog.named(name) else folders.get(name, name) for name in names]
+        if host is not None or all(map(catalog.named, called)):
             break
     else:
         return None
-    skills = [loading.pick(catalog, name) for name in names]
+    skills = [loading.pick(catalog, name) for name in called]
     writer = row if host is not None else profile("agents")
     # Codex has no settings file in a project.
     has_own = not writer.states or any(not file.path.startswith("~/") for file in writer.states)
@@ -154,7 +157,7 @@ def _switched(common: Common, names: Sequence[str], host: str | None, reach: Rea
             raise Refused(skill.why["message"], hint=skill.held.command or f"change {skill.held.file}")
     warnings: Iterator[str] = iter(())
     if host is None:
-        warnings = _still_held(common, names, around) if reach == "active" else _still_read(common, skills)
+        warnings = _still_held(common, called, around) if reach == "active" else _still_read(common, skills)
     return Outcome(skills=tuple(skills), changed=not common.dry_run, warnings=tuple(warnings))
 
 

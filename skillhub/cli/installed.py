@@ -66,10 +66,10 @@ def installed(common: Common) -> InstalledSkills:
     project = common.open_project()
     store = common.proved_store(project, believed=True, kept=not common.dry_run)
     skills = _with_edits(copies.managed(project, store, os.environ), project, store)
-    if folders := [*copies.unmanaged(project, common.user_home, os.environ)]:
-        from skillhub.runtime.discover import found_skill
+    if any(copies.unmanaged(project, common.user_home, os.environ)):
+        from skillhub.runtime.agent import unmanaged_skills
 
-        skills += [found_skill(folder, project.scope) for folder in folders]
+        skills += unmanaged_skills(project, common.user_home, os.environ)
     skills.sort(key=lambda skill: skill.name)
     if (chosen := common.chosen([])) is not None:
         skills = [
@@ -396,10 +396,8 @@ def remove(common: Common, names: Names) -> None:
 def _removal_of_unmanaged(name: str, ports: Ports) -> str:
     """Return the commands that remove the unmanaged skills of this name; empty if there are none."""
     from skillhub.audit.verify import removal_of
-    from skillhub.runtime.discover import found_skill
+    from skillhub.runtime.agent import names_of, unmanaged_skills
 
-    scope = ports.project.scope
-    folders = copies.unmanaged(ports.project, ports.user_home, ports.environ)
-    found = [each for each in folders if name in (os.path.basename(each), found_skill(each, scope).name)]
-    ways = " && ".join(removal_of(folder, ports) for folder in found)
+    found = unmanaged_skills(ports.project, ports.user_home, ports.environ)
+    ways = " && ".join(removal_of(each.path or "", ports) for each in found if name in names_of(each))
     return f"an agent's folder has it, and no lock: {ways} removes it" if ways else ""

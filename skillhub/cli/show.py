@@ -75,7 +75,7 @@ def _state(skill: Skill, project: Project) -> str:
     """Return the state of a skill, in the words of ``list`` if it is installed."""
     if skill.managed and skill.state == "disabled":
         return held_back({skill.name}, project).get(skill.name, skill.state)
-    if skill.managed or skill.state == "enabled":
+    if skill.managed or skill.path is not None:
         return skill.state
     entry = project.lock().skills.get(skill.name)
     is_other = entry is not None and entry.version is not None and entry.source == skill.source
@@ -89,7 +89,7 @@ def _draw(shown: Shown, state: str, terminal: Terminal) -> None:
     signed = ", ".join(f"{one.named(skill.vouched_by)} ({one.kind} {one.fingerprint})" for one in skill.signed_by)
     unproved = "an unknown key" if SIGNATURE in shown.tree else "(not signed)"
     unproved = "not checked" if skill.claimed_by else unproved
-    is_found = not skill.managed and skill.state == "enabled"
+    is_found = not skill.managed and skill.path is not None
     wrong = {"known bad": skill.known_bad, "withdrawn": skill.withdrawn, "edited": skill.edited}
     declared = (each.name for each in skill.requires if each.kind == "env")
     undeclared = undeclared_variables(skill.capabilities, declared)

@@ -28,6 +28,7 @@ from skillhub.project import copies
 from skillhub.project.copies import agent_folders, portable, unmanaged
 from skillhub.project.intent import Wanted
 from skillhub.project.project import Project
+from skillhub.runtime.agent import unmanaged_skills
 
 # The origins that other installers recorded, and the present content of those origins.
 
@@ -188,6 +189,9 @@ def _adoptable_skills(names: Sequence[str], state: State, ports: Ports) -> Itera
     for path in (path for path in unmanaged(*surroundings) if os.path.dirname(path) in folders):
         paths.setdefault(os.path.basename(path), []).append(path)
     scope = ports.project.scope
+    if names:
+        folders_of = {each.name: os.path.basename(each.path or "") for each in unmanaged_skills(*surroundings)}
+        names = [name if name in {*paths, *state.lock.skills} else folders_of.get(name, name) for name in names]
     for name in names:
         if name in state.lock.skills:
             hint = f"{command(scope, 'list')} shows installed skills"

@@ -28,9 +28,10 @@ from skillhub.model.manifest import FOLDER_NAME
 from skillhub.model.question import HoldReason
 from skillhub.model.skill import Problem, Skill
 from skillhub.model.tree import Listing
-from skillhub.project.copies import NeedCheck, need_check
+from skillhub.project.copies import NeedCheck, need_check, unmanaged
+from skillhub.project.project import Project, root_markers
 from skillhub.runtime.catalog import STORED, Catalog, Root, Session, alike, folded, holding, unreadable_lock_reason
-from skillhub.runtime.discover import Search, Surroundings, discover, roots
+from skillhub.runtime.discover import Search, Surroundings, discover, found_skill, roots
 from skillhub.runtime.folder import Agreed, Folder, all_files, has_tree
 from skillhub.runtime.locks import KnownLocks, Locks, NoLocks
 from skillhub.runtime.state import layers, reach_files, state_folder, store_answer, stored_answers, with_reach
@@ -38,6 +39,21 @@ from skillhub.runtime.walk import Cache, declared
 
 _CODEX_SCOPES: Final = {"project": "repo", "user": "user", "admin": "admin"}
 _CODEX_PROVENANCE: Final = {"project": "project", "user": "personal", "admin": "admin"}
+
+
+def unmanaged_skills(project: Project, user_home: str, environ: Mapping[str, str]) -> list[Skill]:
+    """Return the skills in agents' folders that are in no lock; one that ``disable`` switched off is disabled."""
+    if not (folders := [*unmanaged(project, user_home, environ)]):
+        return []
+    state, markers = project.home.state, root_markers(project.base)
+    around = Surroundings(cwd=project.base, home=user_home, environ=environ, state=state, markers=markers)
+    settings, _ = layers(profile_of("agents"), around)
+    return [*with_reach((found_skill(folder, project.scope) for folder in folders), settings)]
+
+
+def names_of(skill: Skill) -> set[str]:
+    """Return the names of a skill in no lock: its own, as ``list`` shows it, and its folder's, as ``audit`` does."""
+    return {skill.name, os.path.basename(skill.path or "")}
 
 
 def catalog_of(

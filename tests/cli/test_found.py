@@ -261,6 +261,21 @@ def test_list_shows_the_folder_of_an_unmanaged_skill_that_shares_its_name(shell,
     assert "(unmanaged) .claude/skills/good " in shown and "(unmanaged) .claude/skills/other " in shown
 
 
+def test_an_unmanaged_skill_is_meant_by_its_own_name_and_by_that_of_its_folder(shell):
+    shell.write("project/.claude/skills/folder/SKILL.md", GOOD.replace("name: good", "name: own"))
+    for name in ("own", "folder"):
+        assert shell.run("show", name, "--json").json["name"] == "own"
+        found = shell.run("audit", name, "--json").json["findings"]
+        assert [(each["skill"], each["rule"]) for each in found] == [("folder", "unmanaged")]
+        for command, state in (("disable", "disabled"), ("enable", "enabled")):
+            assert shell.run(command, name).status == 0
+            assert [each["state"] for each in shell.run("list", "--json").json["skills"]] == [state]
+        adopted = shell.run("adopt", name, "--dry-run")
+        assert "its SKILL.md names it own; rename the folder or the skill" in adopted.out + adopted.err
+    shell.write("project/.claude/skills/other/SKILL.md", GOOD.replace("name: good", "name: folder"))
+    assert shell.run("show", "folder", "--json").json["name"] == "folder"  # as ``list`` shows it
+
+
 def test_show_names_the_capabilities_of_an_unmanaged_skill_which_list_does_not_scan(shell, folder):
     shell.write("project/.claude/skills/good/run.sh", "#!/bin/sh\necho 1\n")
     (row,) = shell.run("list", "--json").json["skills"]

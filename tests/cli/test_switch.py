@@ -73,6 +73,17 @@ def test_without_an_agent_the_state_of_skillhub_disables_for_every_agent(machine
     assert seen(shell, host).state == "enabled"
 
 
+def test_list_and_show_have_the_state_that_skillhub_keeps_of_an_unlocked_skill(tmp_path):
+    shell = Here(tmp_path)
+    shell.skill("project/.agents/skills/demo")
+    (tmp_path / "project/.git").mkdir()
+    for command, state in (("disable", "disabled"), ("enable", "enabled")):
+        assert shell.run(command, "demo").status == 0
+        (row,) = shell.run("list", "--json").json["skills"]
+        assert (row["state"], shell.run("show", "demo", "--json").json["state"]) == (state, state)
+        assert f"  state         {state}\n" in shell.run("show", "demo").out
+
+
 def test_disable_says_that_agents_still_read_a_skill_that_only_skillhub_leaves_out(machine):
     shell, host = machine
     done = shell.run("disable", "demo", "--json")
