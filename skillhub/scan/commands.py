@@ -250,7 +250,7 @@ def _unknown_model_host(context: MatchContext) -> str | None:
 def _is_put(context: MatchContext) -> str | None:
     """Judge the name of somebody who works on a repository: a request may add or only ask for it."""
     line = context.between + context.then + context.after.partition(b"\n")[0]
-    return "SH419" if re.search(rb"(?:-x|--request|--method)[ =]?put\b", line) else None
+    return "SH419" if re.search(rb"(?:-x|--request|--method)[ =]{0,4}put\b", line) else None
 
 
 def _is_allowed(context: MatchContext) -> str | None:

@@ -149,6 +149,15 @@ def expanded(text: str, parts: _Parts) -> list[str]:
     return [begin + rest for begin in begins]
 
 
+# A class of characters, a condition on what stands before, any escape; and a single blank: a shell takes several.
+_CLASS: Final = r"\[(?:\\.|[^\]\\])*\]"
+_PIECE: Final = re.compile(rf"{_CLASS}|\(\?<[=!](?:{_CLASS}|\\.|[^()\\])*\)|((?:\\s| )(?![{{?*+]))|\\.")
+
+
+def _with_any_blanks(pattern: str) -> bytes:
+    return _PIECE.sub(lambda piece: r"\s[ \t]{0,8}" if piece[1] else piece[0], pattern).encode()
+
+
 PATTERNS: Final = packaged("scan/patterns.json")
 PARTS: Final = parts_of(PATTERNS["parts"])
 
@@ -169,7 +178,10 @@ def line_patterns(
         judge = judges[row["judge"]] if judges and "judge" in row else None
         for first, then in product(expanded(row["first"], PARTS), expanded(row.get("then", ""), PARTS)):
             yield LinePattern(
-                groups, LazyPattern(first.encode()), LazyPattern(then.encode()) if then else None, judge
+                groups,
+                LazyPattern(_with_any_blanks(first)),
+                LazyPattern(_with_any_blanks(then)) if then else None,
+                judge,
             )
 
 

@@ -443,6 +443,12 @@ def test_each_rule_finds_its_texts(rule, text):
     assert rule in rules_seen(f"before\n{text}\nafter\n", "scripts/a.sh")
 
 
+@pytest.mark.parametrize(("rule", "text"), [(rule, text) for rule, texts in SEEN.items() for text in texts])
+def test_attack_a_command_with_more_blanks_between_its_words_is_found(rule, text):
+    if rule != "SH406" or "`" not in text:  # a judge reads the words around that line
+        assert rule in rules_seen(re.sub(r"(?<=\S) (?=\S)", "  ", text), "scripts/a.sh")
+
+
 @pytest.mark.parametrize("more", ["", "read the guide first", "To read.", "It reads a file.", "Reading list"])
 def test_other_words_of_a_file_do_not_decide_about_a_list_entry(more):
     for entry in ("- Reading `~/.ssh/id_rsa`", "* reads ~/.aws/credentials", "Reading ~/.netrc"):
