@@ -399,7 +399,7 @@ def _started(scripts: Sequence[Passage]) -> Iterator[tuple[str, int]]:
         for command in _COMMAND.split(row) if fetched or cloned or _FETCHES.search(row.lower()) else ():
             tokens = _inner(_WORD.findall(command))
             name = tokens[0].lower() if tokens else ""
-            if name in _FETCHERS or ".downloadfile(" in command.lower():
+            if name.rpartition("/")[2] in _FETCHERS or ".downloadfile(" in command.lower():
                 rule = "SH113" if hides or any(map(_is_anybodys, tokens)) else "SH114"
                 saved = dict.fromkeys(_saved_names(tokens), (rule, line))
                 fetched.update(saved)

