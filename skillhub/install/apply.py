@@ -94,6 +94,10 @@ def carry_out(
     is_restored = {each.name: not each.is_in_order(ports.store) for each in changes if _is_recorded(each, state)}
     linker = Linker(ports.project, ports.store)
     changed = not options.dry_run and commit(changes, options, state, linker, ports, cleared)
+    enabled = {each.name for each in changes if each.record.enabled}
+    scope = ports.project.scope
+    open_needs = [each.needs for each in plans if each.needs and each.name in enabled]
+    stays = (line for each in open_needs for line in each.unchanged(answers[each.skill], scope))
     supplied = {each.name: each.needs.satisfied if each.needs else each.supplied for each in changes}
     skills = [
         view(each.name, each.candidate.entry, each.record, is_satisfied, ports.project, ports.store)
@@ -103,7 +107,7 @@ def carry_out(
         tuple(_with_supplied(skill, supplied[skill.name]) for skill in skills),
         changed or (any(is_restored.values()) and not options.dry_run),
         tuple(asked),
-        (*_warnings(plans, ports), *unneeded),
+        (*_warnings(plans, ports), *unneeded, *stays),
         supplied=frozenset((name, need) for name, needs in supplied.items() for need in needs),
         left_out=tuple(map(kept_edited, kept)),
         changes={each.name: each.changes for each in plans if each.changes},
@@ -111,7 +115,7 @@ def carry_out(
         restored=frozenset(name for name in is_restored if is_restored[name]),
         disabled=frozenset(each.name for each in changes if each.record.disabled_by == "user"),
         written={each.name: each.needs.lines() for each in changes if each.needs},
-        remedies=dict(_remedies(plans, state, ports.project.scope)),
+        remedies=dict(_remedies(plans, state, scope)),
         saved=linker.saved,
     )
 

@@ -136,6 +136,11 @@ class ServerNeed:
         return [each for each in self._agents("equal") if not each.is_agreed] if self._risk != "ordinary" else []
 
     @property
+    def configured_otherwise(self) -> str:
+        """The files that have a different server of this name."""
+        return ", ".join(each.file.path for each in self._agents("different"))
+
+    @property
     def runs_code(self) -> bool:
         """Whether a different server of this name, which would be used, runs a shell or code in its arguments."""
         return any(mcp_server.runs_code(each.entry) for each in self._agents("different"))
@@ -222,7 +227,7 @@ class ServerNeed:
 
     def _remedies(self, enable: str, scope: Scope) -> Iterator[str]:
         name, server = self.need.name, self.need.server
-        theirs = ", ".join(each.file.path for each in self._agents("different"))
+        theirs = self.configured_otherwise
         elsewhere = ", ".join(where for each in self.agents for where, _ in each.others)
         if not self.is_known and self.by_hand:
             yield f"{'; '.join(self.by_hand)}; then: {enable}"
@@ -376,6 +381,17 @@ class OpenNeeds:
                 if shutil.which(program, path=environ.get("PATH")) is None:
                     found.append(f"the MCP server {one.need.name} runs {program}, which is not on PATH")
         return found
+
+    def unchanged(self, asked: Sequence[Asked], scope: Scope) -> Iterator[str]:
+        """Yield a line for each configured server that stays, though the enabled skill asks for another."""
+        for one in self.servers:
+            said = {answer.said for question, answer in asked if question.subject == one.need.name}
+            if said and "yes" not in said and (theirs := one.configured_otherwise):
+                again = f"{command(scope, 'disable', self.skill)} && {command(scope, 'enable', self.skill)}"
+                to_have = (
+                    f"to have the one that {self.skill} asks for, remove it there, then: {again} --mcp configure"
+                )
+                yield f"{theirs} keeps another MCP server as {one.need.name}; {to_have}"
 
     def remedies(self, scope: Scope) -> Mapping[tuple[str, str], tuple[str, ...]]:
         """Return by skill and need the ways to satisfy servers that ``--mcp configure`` alone does not satisfy."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.test_questions import ASK, serving
+from tests.cli.test_questions import ASK, SERVED, serving
 
 TOOLS = (
     "dependencies: {tools: [{type: env_var, value: SAID_TOKEN, required: false},"
@@ -79,6 +79,22 @@ def test_hint_if_another_server_has_the_name(shell):
     assert f"or rename demo in {mine}, for another" in seen
     assert shell.run("enable", "served", "--yes").status == 6
     assert shell.at_terminal("enable", "served", say=[(ASK, "y\n")]).status == 0
+
+
+def test_an_update_says_that_a_server_stays_as_the_version_before_asked_for_it(shell):
+    assert shell.run(*serving(shell, "demo-server --old"), "--yes", "--mcp", "configure").status == 0
+    shell.skill("project/served", **{"agents/openai.yaml": SERVED.format(command="demo-server --new")})
+    done = shell.run("update", "--yes", "--allow-unsigned")
+    path = shell.project / ".mcp.json"
+    hint = "skillhub disable served && skillhub enable served --mcp configure"
+    assert f"{path} keeps another MCP server as demo; to have the one that served asks for," in message(done)
+    assert message(done).endswith(f"remove it there, then: {hint}")
+    assert (done.status, "--old" in path.read_text()) == (0, True)
+    path.write_text("{}")
+    for words in hint.split(" && "):
+        assert shell.run(*words.split()[1:]).status == 0
+    assert "--new" in path.read_text()
+    assert "keeps another" not in shell.run("install", "--yes").err
 
 
 def test_hint_if_a_package_has_no_fixed_version(shell):
