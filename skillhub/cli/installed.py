@@ -10,7 +10,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 from skillhub.cli.common import UNREADABLE, Arg, Common, Names, Strings, Verify, now
-from skillhub.cli.network import open_ports
 from skillhub.cli.render import held_back, remember_idle, remember_outcome, show_outcome, skills_table
 from skillhub.disk.home import Home, about_home
 from skillhub.errors import BadSignature, NameNotOwned, NotFound, Refused, SkillhubError, Withdrawn
@@ -125,6 +124,8 @@ def _known_bad(common: Common, project: Project, store: Store) -> list[Known]:
     try:
         if not common.home.is_configured and not _has_advisories(sources, common.home):
             return []  # no file and no mirror is named, so the modules that read them are not loaded
+        from skillhub.cli.network import open_ports
+
         ports = replace(open_ports(replace(common, offline=True)), store=store)
         if not ports.advisories.known():
             return []
@@ -272,6 +273,7 @@ def verify(
     """
     from skillhub.audit.verify import NOT_AGREED
     from skillhub.audit.verify import verify as verify_flow
+    from skillhub.cli.network import open_ports
 
     ports = open_ports(common)
     chosen = common.chosen(names or [])
@@ -341,6 +343,7 @@ def sync(common: Common, verify: Verify = False) -> int:
 
     Example: skillhub sync
     """
+    from skillhub.cli.network import open_ports
     from skillhub.install.sync import sync as sync_flow
 
     ports = open_ports(common, believed=not verify)
@@ -375,6 +378,7 @@ def remove(common: Common, names: Names) -> None:
 
     Example: skillhub remove gh-fix-ci
     """
+    from skillhub.cli.network import open_ports
     from skillhub.install import apply
 
     ports = open_ports(common)
