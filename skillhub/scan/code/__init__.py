@@ -92,7 +92,7 @@ _TO_SHELL: Final = tuple(
     )
     for start in (rb"\|&?", rb">\(")
 )
-_OF_PROGRAMS = deferred(rb"/(?:usr/(?:local/)?)?s?bin/")
+_OF_PROGRAMS = deferred(rb"/(?<!!/)(?:usr/(?:local/)?)?s?bin/")  # not in a first line
 _FENCES: Final = (b"```", b"~~~")
 _QUOTED = deferred(rb"`[^`\n]{9,500}`")
 # A command within a sentence.
@@ -274,7 +274,7 @@ def _signs_in(text: bytes, literals: Set[bytes], document: SourceFile | None = N
         front = hooks[1].lower().encode("utf-8", "replace") if hooks else b""
         text = b"\n".join((front, *_QUOTED.findall(text, 0, end), text[end:]))
     bare = b"\n".join(_without_blanks(text))
-    if b"bin/" in bare:  # a command by its path
+    if b"bin/" in bare and _OF_PROGRAMS.search(bare):  # a command by its path
         bare += b"\n" + _OF_PROGRAMS.sub(b"", bare)
     marks = {*bare.translate(None, _NO_MARKS)}
     kinds = frozenset[str]()
