@@ -196,7 +196,9 @@ class Folder:
 
     def _stored_facts(self, record: str, tree: Digest) -> Mapping[str, Any] | None:
         """Return the facts that an earlier check of this tree stored; None without one, or if a stamp has changed."""
-        stored = _read_record(record)
+        stored: object = None
+        with suppress(SkillhubError):  # an unreadable record proves nothing
+            stored = strict_json(files.read(record, _STATE_CAP) or b"null", record, _STATE_CAP)
         facts = stored.pop("facts", None) if isinstance(stored, dict) else None
         return facts if stored == self._record(tree) and isinstance(facts, dict) and are_facts(facts) else None
 
@@ -296,13 +298,6 @@ def _only_entry(folder: str, name: str) -> Iterator[tuple[str, os.DirEntry[str]]
 def _is_folder(row: os.DirEntry[str]) -> bool:
     # A junction of Windows reports that it is a folder; like a link it is a reparse point.
     return row.is_dir(follow_symlinks=False) and not getattr(row.stat(follow_symlinks=False), "st_reparse_tag", 0)
-
-
-def _read_record(path: str) -> object:
-    try:
-        return strict_json(files.read(path, _STATE_CAP) or b"null", path, _STATE_CAP)
-    except SkillhubError:
-        return None  # an unreadable record proves nothing
 
 
 def _difference(listing: Listing, agreed: Agreed) -> str:

@@ -6,7 +6,7 @@ import os
 import sqlite3
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, groupby, islice
 from threading import Lock
@@ -87,13 +87,18 @@ class SearchIndex:
         Raises:
             StateError: this Python's SQLite has no FTS5.
         """
-        shortest_first = sorted(rows, key=lambda row: len(row.name) + len(row.description) + len(row.body))
+        ordered = sorted(rows, key=lambda row: len(row.name) + len(row.description) + len(row.body))
+        texts = ((number, *map(_utf8, (row.name, row.description, row.body))) for number, row in enumerate(ordered))
         connection = sqlite3.connect(":memory:", check_same_thread=False)
-        with ExitStack() as undone:
-            undone.callback(connection.close)
-            _fill(connection, shortest_first)
-            undone.pop_all()
-        return cls(connection, [replace(row, body="") if row.body else row for row in shortest_first])
+        try:
+            connection.execute(_SCHEMA)
+            connection.executemany("INSERT INTO texts (rowid, name, description, body) VALUES (?, ?, ?, ?)", texts)
+            connection.execute("INSERT INTO texts (texts) VALUES ('optimize')")
+            connection.commit()
+        except sqlite3.OperationalError as error:
+            connection.close()
+            raise StateError(f"this Python's SQLite cannot index texts: {error}") from error
+        return cls(connection, [replace(row, body="") if row.body else row for row in ordered])
 
     def __enter__(self) -> SearchIndex:
         return self
@@ -165,17 +170,6 @@ def _all_of(terms: Sequence[str]) -> str:
 
 def _any_of(terms: Sequence[str]) -> str:
     return " OR ".join(f'"{term}"' for term in terms)
-
-
-def _fill(connection: sqlite3.Connection, rows: Sequence[Stored]) -> None:
-    try:
-        connection.execute(_SCHEMA)
-        texts = ((number, *map(_utf8, (row.name, row.description, row.body))) for number, row in enumerate(rows))
-        connection.executemany("INSERT INTO texts (rowid, name, description, body) VALUES (?, ?, ?, ?)", texts)
-        connection.execute("INSERT INTO texts (texts) VALUES ('optimize')")
-        connection.commit()
-    except sqlite3.OperationalError as error:
-        raise StateError(f"this Python's SQLite cannot index texts: {error}") from error
 
 
 def _utf8(text: str) -> str:
