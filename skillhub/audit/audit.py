@@ -19,7 +19,7 @@ from skillhub.command.ports import Network, Place, Ports
 from skillhub.command.state import State, read_unchecked, refuse_unknown
 from skillhub.disk import files
 from skillhub.errors import FormatError, NameNotOwned, NotFound, SecurityError, SkillhubError, SourceError, UsageError
-from skillhub.formats.text import as_command, command, quote
+from skillhub.formats.text import as_command, command, grouped, quote
 from skillhub.install.candidates import without_files
 from skillhub.install.gather import newest_of
 from skillhub.model.finding import SEVERITIES, Finding, Severity
@@ -278,10 +278,7 @@ class Inquiry:
             StateError: their answers cannot be written to the disk.
         """
         lock, sources = self.state.lock, self.ports.sources
-        by_source: dict[str, list[str]] = {}
-        for name in names:
-            by_source.setdefault(lock.skills[name].source, []).append(name)
-        for alias, skills in by_source.items():
+        for alias, skills in grouped((lock.skills[name].source, name) for name in names).items():
             locked = lock.sources.get(alias)
             if locked is None or locked.root is None:
                 continue

@@ -18,7 +18,7 @@ from skillhub import __version__
 from skillhub.disk import files
 from skillhub.disk.home import LOCK
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import amount, as_word, clean, shown
+from skillhub.formats.text import amount, as_word, clean, grouped, shown
 from skillhub.model.finding import SEVERITIES, Finding, Rule, Severity, at_least, counted, rules
 from skillhub.model.lock import CAP, Lock
 from skillhub.model.provenance import Record
@@ -318,15 +318,13 @@ def brief(skills: Iterable[tuple[str, Tree]], findings: Sequence[Finding]) -> st
     """
     parts: list[str] = []
     budget = TOTAL_MAX
-    by_skill: defaultdict[str | None, list[Finding]] = defaultdict(list)
-    for finding in findings:
-        by_skill[finding.skill].append(finding)
+    by_skill = grouped((finding.skill, finding) for finding in findings)
     unread = {name: None for name in by_skill if name is not None}
     for name, tree in skills:
         unread.pop(name, None)
         rows = [f"# skill {_quoted(name)}: left out, since this brief is full"]
         if budget > 0:
-            rows = [*_skill(name, tree, by_skill[name], budget)]
+            rows = [*_skill(name, tree, by_skill.get(name, ()), budget)]
         parts.append("\n".join(rows))
         budget -= len(parts[-1])
     for name in unread:

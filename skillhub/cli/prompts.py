@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
 from skillhub.cli.terminal import Terminal
-from skillhub.formats.text import Quoted, deferred, from_here, quote
+from skillhub.formats.text import Quoted, deferred, from_here, grouped, quote
 from skillhub.model.question import (
     NEEDS,
     NO,
@@ -108,10 +108,7 @@ def in_person(questions: Sequence[Question]) -> tuple[list[Question], Mapping[in
     moved = set(map(id, instead.values()))
     asked = [instead.get(id(each), each) for each in questions if id(each) not in moved]
     joined = {(each.skill, kind) for each in asked for kind in _JOINED.get(each.kind, ())}
-    gains: dict[str, list[Question]] = {}
-    for each in asked:
-        if (each.skill, each.kind) in joined:
-            gains.setdefault(each.skill, []).append(each)
+    gains = grouped((each.skill, each) for each in asked if (each.skill, each.kind) in joined)
     return [each for each in asked if (each.skill, each.kind) not in joined], instead, gains
 
 

@@ -13,7 +13,17 @@ from skillhub.command.ports import Ports
 from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SourceError, StateError, UsageError, hinting
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import members
-from skillhub.formats.text import amount, as_command, did_you_mean, is_alias, is_name, quote, spell_time, spelled_like
+from skillhub.formats.text import (
+    amount,
+    as_command,
+    did_you_mean,
+    grouped,
+    is_alias,
+    is_name,
+    quote,
+    spell_time,
+    spelled_like,
+)
 from skillhub.install.trusted_sources import Pin, add_source, trust_source
 from skillhub.install.trusted_sources import suggested as suggested_places
 from skillhub.model.lock import ROOT_CAP
@@ -121,9 +131,7 @@ def _add_suggested(common: Common, ports: Ports) -> None:
 
 def _by_cause(failed: Mapping[str, SourceError | FormatError]) -> list[str]:
     """Return each cause once, after the aliases of its sources, without the words of git, which name each URL."""
-    aliases: dict[str, list[str]] = {}
-    for alias, error in failed.items():
-        aliases.setdefault(error.message.partition(SAYS)[0], []).append(alias)
+    aliases = grouped((error.message.partition(SAYS)[0], alias) for alias, error in failed.items())
     return [f"{', '.join(each)}: {cause}" for cause, each in aliases.items()]
 
 

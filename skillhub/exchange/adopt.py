@@ -13,7 +13,7 @@ from skillhub.disk import files
 from skillhub.disk.folders import compare
 from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SkillhubError, SourceError, UsageError
 from skillhub.exchange.other_locks import NoOrigin, Origin, OtherLock, noted_by_gh, parse_other_lock
-from skillhub.formats.text import command, is_inner_path, quote
+from skillhub.formats.text import command, grouped, is_inner_path, quote
 from skillhub.install.admission import admit
 from skillhub.install.apply import apply, carry_out
 from skillhub.install.candidates import Candidate
@@ -182,12 +182,11 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
 
 
 def _adoptable_skills(names: Sequence[str], state: State, ports: Ports) -> Iterator[AdoptableSkill | LeftOut]:
-    paths: dict[str, list[str]] = {}
     surroundings = ports.project, ports.user_home, ports.environ
     folders = agent_folders(*surroundings)
     # Only direct subfolders of an agent's folder are places to which a skill is linked.
-    for path in (path for path in unmanaged(*surroundings) if os.path.dirname(path) in folders):
-        paths.setdefault(os.path.basename(path), []).append(path)
+    places = (path for path in unmanaged(*surroundings) if os.path.dirname(path) in folders)
+    paths = grouped((os.path.basename(path), path) for path in places)
     scope = ports.project.scope
     if names:
         folders_of = {each.name: os.path.basename(each.path or "") for each in unmanaged_skills(*surroundings)}

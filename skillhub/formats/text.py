@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, AnyStr, cast
+from typing import Any, AnyStr, TypeVar, cast
 
 # Text from outside: the valid names, and safe forms of other text for output.
 
@@ -375,8 +375,10 @@ def reinstall(scope: str, name: str, words: Iterable[str]) -> str:
     return f"{command(scope, 'remove', name)}, then {command(scope, 'install', *words)}"
 
 
-# The tables of this package.
+# The tables of this package, and how rows are gathered into a table.
 
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -384,6 +386,14 @@ def packaged(path: str) -> Any:  # noqa: ANN401 - a JSON value, which we wrote
     """Return the content of a JSON file of this package, such as ``model/rules.json``."""
     with open(os.path.join(_PACKAGE, *path.split("/")), encoding="utf-8") as file:
         return json.load(file)
+
+
+def grouped(pairs: Iterable[tuple[_Key, _Value]]) -> dict[_Key, tuple[_Value, ...]]:
+    """Return the values of each key; keys and values keep their order."""
+    groups: dict[_Key, list[_Value]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return {key: tuple(values) for key, values in groups.items()}
 
 
 @contextmanager

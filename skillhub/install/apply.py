@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from skillhub.command.state import State, read_state, read_unchecked, refuse_unk
 from skillhub.disk.home import INTENT, LOCK
 from skillhub.errors import Refused, StateError
 from skillhub.formats.digest import NO_FILES
-from skillhub.formats.text import as_command, command
+from skillhub.formats.text import as_command, command, grouped
 from skillhub.install.admission import sources_with
 from skillhub.install.candidates import Candidate, about_skill
 from skillhub.install.commit import Change, Plan, Planner, commit, decide
@@ -85,9 +85,7 @@ def carry_out(
     cleared: Sequence[Linking] = (),
 ) -> Outcome:
     """Turn the plans into changes by the answers, commit them, disable ``cleared``, and return the outcome."""
-    answers: defaultdict[str, list[Asked]] = defaultdict(list)
-    for question, answer in asked:
-        answers[question.skill].append((question, answer))
+    answers = grouped((question.skill, (question, answer)) for question, answer in asked)
     unneeded = unneeded_variables([each.candidate.manifest for each in plans], options)
     plans, kept = _with_edit_choices(plans, answers, state)
     changes, is_satisfied = _decided(plans, answers, state, ports)
@@ -97,7 +95,7 @@ def carry_out(
     enabled = {each.name for each in changes if each.record.enabled}
     scope = ports.project.scope
     open_needs = [each.needs for each in plans if each.needs and each.name in enabled]
-    stays = (line for each in open_needs for line in each.unchanged(answers[each.skill], scope))
+    stays = (line for each in open_needs for line in each.unchanged(answers.get(each.skill, ()), scope))
     supplied = {each.name: each.needs.satisfied if each.needs else each.supplied for each in changes}
     skills = [
         view(each.name, each.candidate.entry, each.record, is_satisfied, ports.project, ports.store)
@@ -126,19 +124,16 @@ def _decided(
     """Return the change of each plan (a skill that needs a waiting one waits) and the check of needs afterwards."""
     enabled = state.records.enabled(state.lock.skills) | {each.name for each in plans} if plans else set[str]()
     is_satisfied = need_check(ports.environ, enabled)
-    needing: defaultdict[str, list[Plan]] = defaultdict(list)
-    for each in plans:
-        for name in each.candidate.entry.dependencies:
-            needing[name].append(each)
+    needing = grouped((name, each) for each in plans for name in each.candidate.entry.dependencies)
     changes: dict[str, Change] = {}
     pending = plans
     while pending:
         for each in pending:
             is_satisfied_for_it = with_stored_values(is_satisfied, each.name, ports.project)
-            changes[each.name] = decide(each, answers[each.name], is_satisfied_for_it)
+            changes[each.name] = decide(each, answers.get(each.name, ()), is_satisfied_for_it)
         waiting = enabled & {each.name for each in pending if not changes[each.name].record.enabled}
         enabled -= waiting
-        pending = [*{each.name: each for name in waiting for each in needing[name]}.values()]
+        pending = [*{each.name: each for name in waiting for each in needing.get(name, ())}.values()]
     return [*changes.values()], is_satisfied
 
 
@@ -174,7 +169,7 @@ def _with_edit_choices(
     kept, stale = [], set()
     for each in plans:
         name = each.name
-        linking = each.linking.answered(answers[name]) if each.linking else None
+        linking = each.linking.answered(answers.get(name, ())) if each.linking else None
         if linking is None and each.linking is not None:
             kept.append(name)
             stale |= set() if state.lock.skills.get(name) == each.candidate.entry else {name}

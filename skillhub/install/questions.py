@@ -10,7 +10,7 @@ from skillhub.command.ports import Ports
 from skillhub.command.state import State
 from skillhub.disk.home import about_home
 from skillhub.formats.digest import NO_FILES
-from skillhub.formats.text import Quoted, amount, as_command, close, collapsed, quoted, shown, slips, word
+from skillhub.formats.text import Quoted, amount, as_command, close, collapsed, grouped, quoted, shown, slips, word
 from skillhub.install.candidates import Candidate, spelled
 from skillhub.model.finding import NETWORK_UNKNOWN, Finding, at_least, counted, in_words, undeclared_variables
 from skillhub.model.provenance import Changes, Record, place_at_any_revision
@@ -249,11 +249,8 @@ def about_findings(name: str, tree: Tree, found: Sequence[Finding], asking: str,
 
 def _lines(grave: Sequence[Finding], name: str, tree: Tree, where: str) -> Iterator[str]:
     """Yield the lines of the findings in their order, with the first few places of each rule."""
-    places: dict[str, list[Finding]] = {}
-    for each in grave:
-        places.setdefault(each.rule, []).append(each)
     rows = lines_at([(each.path, each.line) for each in grave], tree)
-    for rule, found in places.items():
+    for rule, found in grouped((each.rule, each) for each in grave).items():
         for each in found[:_PLACES_MAX]:
             yield from _seen(each, rows.get((each.path, each.line)), name, where)
         if left := len(found[_PLACES_MAX:]):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal, get_args
 
-from skillhub.formats.text import deferred, packaged, word
+from skillhub.formats.text import deferred, grouped, packaged, word
 
 Severity = Literal["low", "medium", "high", "critical"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
@@ -144,11 +144,9 @@ def counted(findings: Sequence[Finding]) -> str:
 
 def in_short(findings: Iterable[Finding]) -> list[str]:
     """Return the findings below high, which need no approval: a line for each rule, with its first place."""
-    places: dict[object, list[Finding]] = {}
-    for finding in findings:
-        if not at_least(finding.severity, "high"):
-            places.setdefault((finding.rule, finding.is_about_parsers), []).append(finding)
-    return [f"{group[0]}{f' (and in {len(group) - 1} more)' if group[1:] else ''}" for group in places.values()]
+    minor = (each for each in findings if not at_least(each.severity, "high"))
+    groups = grouped(((each.rule, each.is_about_parsers), each) for each in minor).values()
+    return [f"{group[0]}{f' (and in {len(group) - 1} more)' if group[1:] else ''}" for group in groups]
 
 
 def is_about_parsers(line: str) -> bool:

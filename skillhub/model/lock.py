@@ -35,7 +35,7 @@ from skillhub.formats.document import (
     visible,
     wrong,
 )
-from skillhub.formats.text import clean, command, is_alias, is_inner_path, line_of_marker, quote, word
+from skillhub.formats.text import clean, command, grouped, is_alias, is_inner_path, line_of_marker, quote, word
 from skillhub.model.reference import Git, GitHub, Mcp, holds_secret, name_in_uri, parse_remote
 from skillhub.model.version import VERSION_PATTERN, is_version
 
@@ -501,11 +501,8 @@ class Lock:
     @cached_property
     def dependents(self) -> Mapping[str, tuple[str, ...]]:
         """For each skill name that a locked skill needs, the skills that need it, in the order of the lock."""
-        dependents: dict[str, list[str]] = {}
-        for name, entry in self.skills.items():
-            for needed in dict.fromkeys(entry.dependencies):
-                dependents.setdefault(needed, []).append(name)
-        return {name: tuple(needing) for name, needing in dependents.items()}
+        needs = ((need, name) for name, entry in self.skills.items() for need in dict.fromkeys(entry.dependencies))
+        return grouped(needs)
 
     def root_of(self, entry: Locked) -> Digest | None:
         """Return the root of the entry's registry at the time of the lock; None if it is not from a registry."""

@@ -14,7 +14,7 @@ from pydantic import ConfigDict
 from skillhub.errors import Forbidden, FormatError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Absent, Document, Items, Read, integer, matching, one_of, part, visible, wrong
-from skillhub.formats.text import amount, clean, is_alias, is_name, quote, spell_time
+from skillhub.formats.text import amount, clean, grouped, is_alias, is_name, quote, spell_time
 from skillhub.formats.toml import spell_toml, strict_toml
 from skillhub.model.finding import SEVERITIES, Finding, Severity, at_least
 from skillhub.model.hosts import hosts, read_id
@@ -460,11 +460,8 @@ def _refuses_more(one: Policy, other: Policy) -> bool:
 
 def effective(policies: Policies) -> dict[str, Any]:
     """Return the combined value of each key; for lists that all have to permit, the list of these lists."""
-    values_of: dict[str, list[Any]] = {}
-    for policy in policies.all:
-        for key, value in policy.rules():
-            values_of.setdefault(key, []).append(value)
-    return {key: _combined(key, values) for key, values in values_of.items()}
+    values_of = grouped(rule for policy in policies.all for rule in policy.rules())
+    return {key: _combined(key, [*values]) for key, values in values_of.items()}
 
 
 def _combined(key: str, values: list[Any]) -> object:

@@ -19,7 +19,7 @@ from skillhub.errors import FormatError, NotFound, SourceError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import NAME, Document, Members, Read, few, text_that
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import as_command, command, is_name, spell_time
+from skillhub.formats.text import as_command, command, grouped, is_name, spell_time
 from skillhub.model.advisory import CAP, AdvisoryFeed, AdvisoryIndex, AdvisorySubject, Match, digests_of
 from skillhub.model.hosts import Scope
 from skillhub.model.index import (
@@ -144,11 +144,10 @@ class LastSeen:
         from skillhub.model.discovery import parse_releases  # noqa: PLC0415
 
         path = kept(self.folder, index_path(publisher))
-        found: dict[str, list[Release]] = {}
         with suppress(FormatError, StateError):
-            for release in parse_releases(files.read(path, DOCUMENT_CAP) or b"", path)[1]:
-                found.setdefault(release.name, []).append(release)
-        return {name: tuple(releases) for name, releases in found.items()}
+            _, releases = parse_releases(files.read(path, DOCUMENT_CAP) or b"", path)
+            return grouped((release.name, release) for release in releases)
+        return {}
 
 
 class SeenRegistries:

@@ -22,7 +22,7 @@ from skillhub.errors import BadMetadata, FormatError, MetadataExpired, NotFound,
 from skillhub.formats import document
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import NAME, ExtensibleDocument, Read, integer, json_bytes, matching, name_that
-from skillhub.formats.text import NAME_RULE, as_command, is_name, quote, spell_time
+from skillhub.formats.text import NAME_RULE, as_command, grouped, is_name, quote, spell_time
 from skillhub.model.discovery import PartRow, Pinned, admitted, parse_listing, parse_namespaces, parse_releases
 from skillhub.model.index import Admission, Index, Release, index_path, namespace_path
 from skillhub.model.reference import check_port
@@ -387,15 +387,15 @@ class OpenRegistry:
         owners: Collection[str] | None = None,
     ) -> Index:
         """Return an index of these admissions with the releases of their publishers, or only of ``owners``."""
-        skills: dict[str, tuple[Release, ...]] = {}
+        offered: list[Release] = []
         for publisher in admissions if owners is None else filter(owners.__contains__, admissions):
             path = index_path(publisher)
             data = self.registry.target(self.metadata, path)
             for release in parse_releases(data, path)[1] if data else ():
                 described_releases = described.get(release.name)
                 text = described_releases[0].description if described_releases else ""
-                skills[release.name] = (*skills.get(release.name, ()), replace(release, description=text))
-        return Index(skills, admissions)
+                offered.append(replace(release, description=text))
+        return Index(grouped((release.name, release) for release in offered), admissions)
 
     def publish(
         self,

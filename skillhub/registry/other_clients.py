@@ -19,6 +19,7 @@ from skillhub.archive.unpack import unpack
 from skillhub.errors import WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import ExtensibleDocument, Items, Sha256, json_bytes
+from skillhub.formats.text import grouped
 from skillhub.model.advisory import AdvisoryIndex, AdvisorySubject, Match
 from skillhub.model.index import Release
 from skillhub.model.tree import File, ListedFile, Listing, Tree
@@ -302,11 +303,9 @@ def lists(documents: Sequence[ClientDocument], name: str, url: str | None) -> It
     yield SEARCH, json_bytes(found_by_search(documents, url))
     for path in MARKETPLACES:
         yield path, json_bytes(marketplace(documents, name, url))
-    buckets: dict[str, list[dict[str, Any]]] = {}
-    for document in documents:
-        buckets.setdefault(list_path(document.name), []).append(document.model_dump())
-    for path, rows in sorted(buckets.items()):
-        yield path, json.dumps({"skills": rows}, separators=(",", ":")).encode()
+    buckets = grouped((list_path(document.name), document.model_dump()) for document in documents)
+    for path, part in sorted(buckets.items()):
+        yield path, json.dumps({"skills": part}, separators=(",", ":")).encode()
     yield ".nojekyll", b""  # makes GitHub Pages serve names that begin with a dot
 
 

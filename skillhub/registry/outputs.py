@@ -23,7 +23,7 @@ from skillhub.disk import files, folders
 from skillhub.errors import FormatError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import is_inner_path
+from skillhub.formats.text import grouped, is_inner_path
 from skillhub.model.advisory import AdvisoriesDocument, AdvisoryFeed, AdvisoryIndex
 from skillhub.model.discovery import parse_listing
 from skillhub.model.index import ADVISORIES, Admission, Index, Release
@@ -205,9 +205,7 @@ def build(hub: OpenRegistry, parts: Sequence[Part], scans: ScanCache, *, quick: 
 
 def _record_lists(offer: Offer) -> None:
     """Record the digests of the public lists by signed documents; a quick build reads the lists that match."""
-    groups: dict[str, list[str]] = {}
-    for name in offer.index.skills:
-        groups.setdefault(shard_path(name), []).append(name)
+    groups = grouped((shard_path(name), name) for name in offer.index.skills)
     digests = {path: offer.lists.get(path) or _list_digest(offer.index, names) for path, names in groups.items()}
     _write_record(record_path(offer.hub.registry.path, _LISTS), {"": ["", digests]})
 

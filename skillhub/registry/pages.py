@@ -23,7 +23,7 @@ from markupsafe import Markup
 
 from skillhub.edits.patch import difference
 from skillhub.errors import SkillhubError
-from skillhub.formats.text import clean, collapsed, is_alias
+from skillhub.formats.text import clean, collapsed, grouped, is_alias
 from skillhub.model.finding import capability_text
 from skillhub.model.index import ALWAYS, Release
 from skillhub.model.manifest import Manifest
@@ -430,9 +430,8 @@ def _history(site: _Site, events: Sequence[Event]) -> Files:
 def _sitemap(site: _Site, places: Mapping[str, str], most: int = _SITEMAP_MAX) -> Files:
     """Yield the sitemap; with more than ``most`` pages, 256 sitemaps by path and their index, so that few change."""
     rows = [*places.items()] if site.url else []  # the sitemap protocol has no relative links
-    parts: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-    for row in rows if len(rows) > most else ():
-        parts[f"{OWN}/sitemap-{bucket_of(row[0])}.xml"].append(row)
+    divided = rows if len(rows) > most else ()
+    parts = grouped((f"{OWN}/sitemap-{bucket_of(row[0])}.xml", row) for row in divided)
     for path, part in sorted(parts.items()):
         yield site.page(path, "sitemap.xml", rows=part, maps=[])
     yield site.page("sitemap.xml", "sitemap.xml", rows=[] if parts else rows, maps=sorted(parts))

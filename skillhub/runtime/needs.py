@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from skillhub.formats.text import clean, quote, quoted
+from skillhub.formats.text import clean, grouped, quote, quoted
 from skillhub.model import manifest, needs
 from skillhub.model.hosts import absolute
 from skillhub.model.needs import Declared, McpServer, Requirement
@@ -250,10 +250,8 @@ def permission_profile(loaded: Loaded, home: str) -> PermissionProfile | None:
         ForbiddenVariable, UndeclaredVariable: the skill needs a variable that it may not have.
         Drifted, StateError: one of its files was changed since it was loaded, or cannot be read.
     """
-    lines: dict[str, list[str]] = {}
-    for line in declared(loaded).permissions:
-        key, _, value = line.partition("=")
-        lines.setdefault(key, []).append(value.strip())
+    parts = (line.partition("=") for line in declared(loaded).permissions)
+    lines = grouped((key, value.strip()) for key, _, value in parts)
     if not lines:
         return None
 

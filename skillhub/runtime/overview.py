@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from skillhub.formats.text import clean, deferred, is_unseen, packaged
+from skillhub.formats.text import clean, deferred, grouped, is_unseen, packaged
 from skillhub.model.hosts import Budget, Profile
 from skillhub.model.hosts import profile as profile_of
 from skillhub.model.skill import Problem, Skill
@@ -101,7 +101,7 @@ class Dialect:
         if self.escaping == "html":
             name, description, path = escape(name), escape(description), path.replace("<", "&lt;")
         elif self.escaping == "xml":
-            name, description, path = _xml(name), _xml(description), _xml(path)
+            name, description, path = (escape(text, quote=False) for text in (name, description, path))
         text = self.entry.format(
             name=name,
             description=description,
@@ -129,10 +129,6 @@ def safe(text: str) -> str:
     starts = {match.start() for match in _TAG.finditer(text.translate(hidden))}
     chars = (_ESCAPES[char] if position in starts else char for position, char in enumerate(text)) if starts else text
     return "".join(chars)
-
-
-def _xml(text: str) -> str:
-    return escape(text, quote=False)
 
 
 DIALECTS: Final = {name: Dialect(**row) for name, row in packaged("runtime/dialects.json").items()}
@@ -216,12 +212,10 @@ class Section:
     @property
     def repeated(self) -> Mapping[str, Sequence[str]]:
         """The folders of each name that is listed more than once."""
-        places: dict[str, list[str]] = {}
         listed = set(self.skills)
-        for skill in self.catalog.skills:
-            if skill.reach == "active" and skill.full_name in listed:
-                places.setdefault(skill.full_name, []).append(skill.path or "")
-        return {name: paths for name, paths in places.items() if len(paths) > 1}
+        skills = (skill for skill in self.catalog.skills if skill.reach == "active" and skill.full_name in listed)
+        places = grouped((skill.full_name, skill.path or "") for skill in skills)
+        return {name: [*paths] for name, paths in places.items() if len(paths) > 1}
 
     @property
     def bill(self) -> list[tuple[str, int, bool]]:

@@ -17,7 +17,7 @@ from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import FormatError, SourceError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Absent, Items, Members, ObjectId, Read, SkillName, part, text_that, wrong
-from skillhub.formats.text import amount, clean, quote, spell_time
+from skillhub.formats.text import amount, clean, grouped, quote, spell_time
 from skillhub.model.index import Index, Release
 
 # The time at which this machine first saw a release that has no date, or only a date that its maker can choose.
@@ -232,10 +232,7 @@ def _row(release: Release) -> _Listed:
 def _kept_listing(source: str, document: ListingFile | None) -> KeptListing | None:
     if document is None or document.source != source:
         return None
-    found: dict[str, tuple[Release, ...]] = {}
-    for row in document.skills:
-        release = Release(url=source, type="tree", **asdict(row))
-        found[row.name] = (*found.get(row.name, ()), release)
+    found = grouped((row.name, Release(url=source, type="tree", **asdict(row))) for row in document.skills)
     return KeptListing(document.listed, document.commit, Index(found))
 
 

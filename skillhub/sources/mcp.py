@@ -22,7 +22,7 @@ from skillhub.errors import FormatError, NotFound, SourceError, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Before, ExtensibleDocument, Items, Sha256, Visible, integer
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import clean, quote
+from skillhub.formats.text import clean, grouped, quote
 from skillhub.formats.yaml import Node
 from skillhub.model.discovery import LISTING_CAP, LeadsOut
 from skillhub.model.index import Index, Release
@@ -391,13 +391,11 @@ class McpPlace:
         return entry
 
     def _index(self, entries: list[McpSkill]) -> Index:
-        skills: dict[str, tuple[Release, ...]] = {}
         warnings = [f"{each.name} is left out: {each.objection}" for each in entries if each.objection]
         warnings += plain_warnings(self._ref.url)
-        for each in entries:
-            if not each.objection:
-                self._entries[each.folder] = each
-                skills[each.name] = (*skills.get(each.name, ()), each.release(self._ref.url))
+        offered = [each for each in entries if not each.objection]
+        self._entries |= {each.folder: each for each in offered}
+        skills = grouped((each.name, each.release(self._ref.url)) for each in offered)
         return Index(skills, warnings=tuple(warnings))
 
     def _read(self, file: McpFile, deadline: float) -> bytes:

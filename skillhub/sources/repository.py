@@ -16,7 +16,7 @@ from skillhub.archive.unpack import gather
 from skillhub.disk import files
 from skillhub.disk.folders import entries_below
 from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, UnsafeArchive, UnsafeTransfer, WrongBytes
-from skillhub.formats.text import as_command, is_object_id, quote
+from skillhub.formats.text import as_command, grouped, is_object_id, quote
 from skillhub.model.index import Index, Release
 from skillhub.model.tree import SKILL_MD, File, Unpacked
 from skillhub.net.target import check_marketplace_url
@@ -293,9 +293,7 @@ class Repository:
 
     def _distinct(self, found: Iterable[Release]) -> dict[str, tuple[Release, ...]]:
         """Return the releases by name, one of those with equal bytes."""
-        skills: dict[str, list[Release]] = {}
-        for release in found:
-            skills.setdefault(release.name, []).append(release)
+        skills = grouped((release.name, release) for release in found)
         return {name: self._first_of_each(releases) for name, releases in skills.items()}
 
     def _first_of_each(self, releases: Sequence[Release]) -> tuple[Release, ...]:

@@ -13,7 +13,7 @@ from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 from skillhub.errors import FormatError, Refused
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import json_bytes
-from skillhub.formats.text import collapsed
+from skillhub.formats.text import collapsed, grouped
 from skillhub.model import discovery
 from skillhub.model.advisory import AdvisoriesDocument
 from skillhub.model.discovery import LISTING_CAP, IndexEntry, IndexListing, PartDocument, PartRow, Pinned, PinnedPart
@@ -40,11 +40,9 @@ def signed_documents(
     For a large registry, ``index`` may lack other publishers; ``pins`` then returns the signed pins of a namespace
     document by its path, and there is no listing.
     """
-    documents, offered, chosen = dict[str, bytes](), dict[str, list[Release]](), set(publishers)
-    for name in sorted(index.skills):
-        for release in index.skills[name]:
-            if release.publisher in chosen:
-                offered.setdefault(release.publisher or "", []).append(release)
+    documents, chosen = dict[str, bytes](), set(publishers)
+    releases = (release for name in sorted(index.skills) for release in index.skills[name])
+    offered = grouped((each.publisher or "", each) for each in releases if each.publisher in chosen)
     admitted = dict[str, dict[str, bytes]]()
     for publisher, data in _publisher_documents(index, {*map(namespace_path, chosen)}).items():
         admitted.setdefault(namespace_path(publisher), {})[publisher] = data
@@ -97,10 +95,8 @@ def shards(index: Index, names: Iterable[str], read: Callable[[str], bytes | Non
     Raises:
         FormatError: a present list is not one that this function returns.
     """
-    lists, groups = {}, dict[str, list[str]]()
-    for name in names:
-        groups.setdefault(shard_path(name), []).append(name)
-    for path, group in groups.items():
+    lists = {}
+    for path, group in grouped((shard_path(name), name) for name in names).items():
         before = () if (data := read(path)) is None else _rows_before(data, path)
         others = (row for row in before if row.name not in group)
         rows = {row.name: row for row in (*others, *_entries(index, offered(index, group), "../../../"))}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from skillhub.errors import BadMetadata, NameNotOwned, NotFound, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import quote
+from skillhub.formats.text import grouped, quote
 from skillhub.model.index import Admission, Release
 
 if TYPE_CHECKING:
@@ -52,10 +52,9 @@ def released_by(
     """
     if publisher != admission.publisher:
         raise NameNotOwned(f"expected the releases of {quote(admission.publisher)}, found {quote(publisher)}'s")
-    by_name: dict[str, tuple[Release, ...]] = {}
-    for release in releases:
-        admission_of(release.name, publisher, {publisher: admission})
-        by_name[release.name] = (*by_name.get(release.name, ()), release)
+    by_name = grouped((release.name, release) for release in releases)
+    for name in by_name:
+        admission_of(name, publisher, {publisher: admission})
     return by_name
 
 
