@@ -112,9 +112,7 @@ class OwnEntry:
             created = (*self._created, *copies.missing_paths(self.ports.project, [self.file.path]))
             self._remember(self.spelled, created)
             try:
-                if before is not None:
-                    mcp_config.remove(self.file, NAME, before, self.ports.project)
-                mcp_config.write(self.file, NAME, self.server, self.ports.project)
+                mcp_config.write(self.file, NAME, self.server, self.ports.project, there)
             except SkillhubError:
                 if before is not None:
                     self._remember(before, created)  # the file still has it, and no other entry is ours

@@ -9,6 +9,7 @@ of the project.
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -26,7 +27,14 @@ from skillhub.formats.text import command
 from skillhub.install import admission, candidates, pins
 from skillhub.install.candidates import Candidate
 from skillhub.install.links import Linker, Linking, write_records
-from skillhub.install.need_questions import AnsweredNeeds, OpenNeeds, facts_of, needs_for_agents, needs_to_enable
+from skillhub.install.need_questions import (
+    AnsweredNeeds,
+    OpenNeeds,
+    facts_of,
+    needs_for_agents,
+    needs_to_enable,
+    with_shared_servers,
+)
 from skillhub.install.questions import about_name, about_project, consent_questions, known_names
 from skillhub.model.finding import in_short
 from skillhub.model.hosts import Host, LinkKind
@@ -124,6 +132,7 @@ def commit(
                 change.needs.write(ports.project)
                 changed |= bool(change.needs.writes)
         after = {**records_before, **disabled, **{change.name: change.record for change in changes}}
+        after = with_shared_servers(after, [change.name for change in changes])
         agents = tuple(dict.fromkeys((*now.records.agents, *options.agents)))
         created_paths = tuple(dict.fromkeys((*now.records.created_paths, *created_paths)))
         moved = admission.moved_records(after, now.lock, lock, ports)
@@ -223,7 +232,7 @@ def _places(changes: Sequence[Change]) -> Iterator[str]:
     for change in changes:
         if change.linking is not None and change.record.enabled:
             yield from map(os.path.dirname, change.linking.paths)
-        yield from (file.path for _, file in change.needs.writes) if change.needs else ()
+        yield from (each.file.path for _, each in change.needs.writes) if change.needs else ()
 
 
 def _with_former_links(records: Records, before: Records) -> Records:
@@ -305,12 +314,13 @@ class Planner:
         LinkLeavesProject: a folder of the project is a link that leads out of the project.
     """
 
-    def __init__(self, options: Options, state: State, ports: Ports, coming: Iterable[Candidate] = ()) -> None:
+    def __init__(self, options: Options, state: State, ports: Ports, coming: Collection[Candidate] = ()) -> None:
         self.options, self.state, self.ports = options, state, ports
         self.agents = chosen_agents(options, state.records, state.intent, ports)
         self.folders = link_folders(ports.project, self.agents, ports.user_home, ports.environ)
         self.linker = Linker(ports.project, ports.store)
         self.link: LinkKind = state.intent.link or Settings.read(ports.project.home).install.link or "copy"
+        self.coming = {each.name: each.manifest for each in coming}
         self.packages = admission.packages_of(state, coming)
         # A command with nothing to do needs none of them.
         self.known_names = cache(partial(known_names, state, ports))
@@ -357,9 +367,21 @@ class Planner:
                 needs = needs_for_agents(name, manifest, record, self.options, self.agents, self.ports)
             else:
                 needs = needs_to_enable(candidate, record, self.options, self.is_satisfied, self.agents, self.ports)
+                needs = replace(needs, sharing=self._sharing(candidate))
             linking = self._linking(candidate, record, links)
         changes = changes_of(candidate, self.state, self.ports)
         return Plan(candidate, record, needs, linking, disabled_by, changes, self._diff(candidate, changes))
+
+    def _sharing(self, candidate: Candidate) -> Mapping[str, Sequence[str]]:
+        """Return by MCP server the other enabled skills that need it, and not as the candidate describes it."""
+        sharing: defaultdict[str, list[str]] = defaultdict(list)
+        for name, record in sorted(self.state.records.skills.items()):
+            coming = self.coming[name].requires if name in self.coming else ()
+            servers = {need.name: need.server for need in coming if need.kind == "mcp"}
+            for need in candidate.manifest.requires if record.enabled and name != candidate.name else ():
+                if need.spell() in {each.spell() for each in record.facts.needs} and need.kind == "mcp":
+                    sharing[need.name] += [name] if servers.get(need.name) != need.server else []
+        return sharing
 
     def _diff(self, candidate: Candidate, changes: Changes | None) -> str:
         """Return the command that compares the locked skill with the candidate; empty if that is not what changes."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from skillhub.command.ports import Options, Ports
 from skillhub.command.state import State
@@ -80,17 +80,21 @@ class _AgentServer:
 
     Attributes:
         file: The agent's file for servers.
-        state: The state of the entry in that file; None if the server is absent and the file's format cannot hold it.
-        entry: The entry itself.
+        state: The state of the entry in that file; ``former`` if skillhub wrote it for another version of the skill
+            and nobody changed it; None if the server is absent and the file's format cannot hold it.
+        entry: The entry itself; None if it is absent.
         others: Other servers of that name: their place (file, scope, project), and the entry.
         is_agreed: Whether an equal entry needs no question: it is in the user's own file, or the user agreed to it.
+        is_recorded: Whether the record of the skill needs no change for an equal entry; a command that is killed
+            writes the entry and not the record.
     """
 
     file: ConfigFile
-    state: mcp_config.EntryState | None
+    state: mcp_config.EntryState | Literal["former"] | None
     entry: object = None
     others: tuple[tuple[str, object], ...] = ()
     is_agreed: bool = True
+    is_recorded: bool = True
 
     def __str__(self) -> str:
         return f"{self.file.agent}: {self.file.path}"
@@ -109,8 +113,8 @@ class ServerNeed:
     agents: tuple[_AgentServer, ...]
     steered: str = ""
 
-    def _agents(self, state: mcp_config.EntryState | None) -> list[_AgentServer]:
-        return [each for each in self.agents if each.state == state]
+    def _agents(self, *states: str | None) -> list[_AgentServer]:
+        return [each for each in self.agents if each.state in states]
 
     @property
     def is_known(self) -> bool:
@@ -135,10 +139,9 @@ class ServerNeed:
         """
         return [each for each in self._agents("equal") if not each.is_agreed] if self._risk != "ordinary" else []
 
-    @property
-    def configured_otherwise(self) -> str:
-        """The files that have a different server of this name."""
-        return ", ".join(each.file.path for each in self._agents("different"))
+    def configured_otherwise(self, *states: Literal["different", "former"]) -> str:
+        """Return the files that have another server of this name, in one of these states."""
+        return ", ".join(each.file.path for each in self._agents(*states))
 
     @property
     def runs_code(self) -> bool:
@@ -146,9 +149,9 @@ class ServerNeed:
         return any(mcp_server.runs_code(each.entry) for each in self._agents("different"))
 
     @property
-    def absent(self) -> tuple[ConfigFile, ...]:
-        """The files that lack the entry."""
-        return tuple(each.file for each in self._agents("absent"))
+    def to_write(self) -> tuple[_AgentServer, ...]:
+        """The agents whose file or record lacks the entry."""
+        return tuple(each for each in self.agents if each.state in ("absent", "former") or not each.is_recorded)
 
     @property
     def by_hand(self) -> tuple[str, ...]:
@@ -165,8 +168,11 @@ class ServerNeed:
             raise AssertionError("a server without a description is never written")
         return self.need.server
 
-    def questions(self, skill: str, choice: McpChoice) -> Iterator[Question]:
-        """Yield the questions before the server is written, or before another of its name is used."""
+    def questions(self, skill: str, choice: McpChoice, sharing: Sequence[str]) -> Iterator[Question]:
+        """Yield the questions before the server is written, or before another of its name is used.
+
+        A server that skills of ``sharing`` use, too, is replaced only after the answer of a person.
+        """
         need, server = self.need, self.need.server
         if self.is_configured or choice == "skip" or not self.is_known:
             return
@@ -184,15 +190,21 @@ class ServerNeed:
         elif names := ", ".join(each.file.agent for each in self.agents if each.others):
             message = f"{about}; {names} has another of that name in another place; use this one?"
             yield conflict("mcp-conflict", message=message)
-        if server is None or not (self.absent or self._from_project()):
+        absent, former, brought = self._agents("absent"), self._agents("former"), self._from_project()
+        if server is None or not (absent or former or brought):
             return
-        brought = (f"{each} has it already" for each in self._from_project())
-        details = (*server.facts(), *map(str, self._agents("absent")), *brought)
-        details += (self.steered,) if self.steered else ()
+        details = [*server.facts(), *map(str, absent), *(f"{each} has it already" for each in brought)]
+        details += [f"{each}, in place of: {'; '.join(mcp_server.facts(each.entry))}" for each in former]
+        details += [self.steered] if self.steered else []
         risk, runs = server.risk_if(self.steered)
-        if risk != "ordinary" or choice == "ask":
-            act = "write it into the configuration" if self.absent else "use the one that this project configures"
-            yield Question(SERVER_KINDS[risk], skill, f"{about}{runs}; {act}?", details, need.name)
+        kind, act = SERVER_KINDS[risk], "use the one that this project configures"
+        if former and sharing:
+            kind = "mcp-shell" if risk == "shell" else "mcp-conflict"
+            details.append(f"{', '.join(sharing)} would use it, too")
+        if absent or former:
+            act = "replace the entry of the version before" if former else "write it into the configuration"
+        if kind != "mcp" or choice == "ask":
+            yield Question(kind, skill, f"{about}{runs}; {act}?", tuple(details), need.name)
 
     def _conflict_facts(self) -> Iterator[str]:
         """Yield the facts of the configured server, to which a yes agrees, and of the one that the skill asks for."""
@@ -200,7 +212,7 @@ class ServerNeed:
             yield where
             yield from mcp_server.facts(entry)
         if self.need.server is not None:
-            another = "another" if self._agents("different") or self.absent else "the one that is configured"
+            another = "another" if self._agents("different", "absent", "former") else "the one that is configured"
             yield f"the skill asks for {another}: {'; '.join(self.need.server.facts())}"
 
     def _places(self) -> Iterator[tuple[str, object]]:
@@ -227,7 +239,7 @@ class ServerNeed:
 
     def _remedies(self, enable: str, scope: Scope) -> Iterator[str]:
         name, server = self.need.name, self.need.server
-        theirs = self.configured_otherwise
+        theirs = self.configured_otherwise("different")
         elsewhere = ", ".join(where for each in self.agents for where, _ in each.others)
         if not self.is_known and self.by_hand:
             yield f"{'; '.join(self.by_hand)}; then: {enable}"
@@ -250,7 +262,7 @@ class ServerNeed:
             yield f"another server is called {name} in {elsewhere}; {also}"
             yield f"or rename {name} in {elsewhere}"
         elif server is None:
-            files = ", ".join(file.path for file in self.absent)
+            files = ", ".join(each.file.path for each in self._agents("absent"))
             yield f"the skill does not say how to run it; add {name} to {files}, then: {enable}"
         elif server.risk == "shell":
             yield f"it runs a shell or code, which no flag accepts; at a terminal: {enable}"
@@ -298,15 +310,20 @@ def _agent_server(
     need: Requirement, file: ConfigFile, others: Iterable[tuple[str, object]], written: object, *, is_users: bool
 ) -> _AgentServer:
     others, server, entry = tuple(others), need.server, mcp_config.servers(file).get(need.name)
+    ours = file.dialect.spell(server) if server is not None and file.dialect.knows(server) else written
+    is_new = written is not None and not mcp_config.is_equal(written, ours)
+    state: mcp_config.EntryState | Literal["former"]
     if server is None:
         # Without a description, any server satisfies the need; a question is asked about one that runs a shell, and
         # about one of the repository that has any other risk.
         is_asked = mcp_server.runs_code(entry) or (not is_users and mcp_server.warning(entry))
-        state: mcp_config.EntryState = "absent" if entry is None else "different" if is_asked else "equal"
+        state = "absent" if entry is None else "different" if is_asked else "equal"
     else:
         state = mcp_config.state(file, need.name, server)
         if state == "absent" and not file.dialect.knows(server):
             return _AgentServer(file, None)
+        if state == "different" and is_new and mcp_config.is_equal(entry, written):
+            state = "former"
     if server is not None and state != "different":
         others = tuple(each for each in others if not mcp_config.is_same(file, each[1], server))
     else:
@@ -314,7 +331,8 @@ def _agent_server(
     is_agreed = state == "equal" and written is not None and mcp_config.is_equal(entry, written)
     if is_agreed or (server is None and state == "absent"):
         others = ()
-    return _AgentServer(file, state, entry, others, is_agreed)
+    is_recorded = not (is_new and mcp_config.is_equal(entry, ours))
+    return _AgentServer(file, state, entry, others, is_agreed, is_recorded)
 
 
 # The open needs of a skill before it is enabled: the questions about them, and the result of the answers.
@@ -332,6 +350,7 @@ class OpenNeeds:
         servers: MCP servers, in the configurations of the agents to enable for.
         choice: The user's choice for servers.
         programs: Missing programs, which keep the skill disabled whatever the answers.
+        sharing: By server, other enabled skills that need it, and not as this skill describes it.
     """
 
     skill: str
@@ -340,6 +359,7 @@ class OpenNeeds:
     servers: tuple[ServerNeed, ...]
     choice: McpChoice
     programs: tuple[str, ...] = ()
+    sharing: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def questions(self) -> list[Question]:
         """Return the questions about the needs; none if a missing program keeps the skill disabled anyway."""
@@ -352,7 +372,9 @@ class OpenNeeds:
             about = quoted(need.description, _ABOUT_MAX, shows) if need.description else ()
             details = (*about, "it is not stored: export it where your agent runs")
             found.append(Question("env", self.skill, message, details, need.name))
-        return [*found, *(each for one in self.servers for each in one.questions(self.skill, self.choice))]
+        for one in self.servers:
+            found += one.questions(self.skill, self.choice, self.sharing.get(one.need.name, ()))
+        return found
 
     def holding(self) -> list[str]:
         """Return all that is missing, if a missing program keeps the skill disabled whatever the answers; else none.
@@ -386,11 +408,10 @@ class OpenNeeds:
         """Yield a line for each configured server that stays, though the enabled skill asks for another."""
         for one in self.servers:
             said = {answer.said for question, answer in asked if question.subject == one.need.name}
-            if said and "yes" not in said and (theirs := one.configured_otherwise):
+            if said - {"yes"} and (theirs := one.configured_otherwise("different", "former")):
                 again = f"{command(scope, 'disable', self.skill)} && {command(scope, 'enable', self.skill)}"
-                to_have = (
-                    f"to have the one that {self.skill} asks for, remove it there, then: {again} --mcp configure"
-                )
+                first = "remove it there, then: " if one.configured_otherwise("different") else ""
+                to_have = f"to have the one that {self.skill} asks for, {first}{again} --mcp configure"
                 yield f"{theirs} keeps another MCP server as {one.need.name}; {to_have}"
 
     def remedies(self, scope: Scope) -> Mapping[tuple[str, str], tuple[str, ...]]:
@@ -403,18 +424,16 @@ class OpenNeeds:
         values = {question.subject: answer.value for question, answer in asked if question.kind == "env"}
         satisfied, waived = [*self.supplied], []
         satisfied += [need.spell() for need in self.missing if values.get(need.name)]
-        writes: list[tuple[ServerNeed, ConfigFile]] = []
+        writes: list[tuple[ServerNeed, _AgentServer]] = []
         for one in self.servers:
             name = one.need.name
             answers = {answer.said for each, answer in asked if each.subject == name and each.kind != "env"}
-            is_usable = one.is_known and (one.need.server is not None or not one.absent)
-            if one.is_configured:
-                satisfied.append(one.need.spell())
-            elif self.choice == "skip":
+            is_usable = one.is_known and (one.need.server is not None or not one.to_write)
+            if self.choice == "skip" and not one.is_configured:
                 waived.append(one.need.spell())
-            elif is_usable and not self.programs and answers <= {"yes"}:
+            elif one.is_configured or (is_usable and not self.programs and answers <= {"yes"}):
                 satisfied.append(one.need.spell())
-                writes += [(one, file) for file in one.absent]
+                writes += [(one, each) for each in one.to_write]
         return AnsweredNeeds(tuple(satisfied), tuple(waived), tuple(writes))
 
 
@@ -424,14 +443,14 @@ class AnsweredNeeds:
 
     satisfied: tuple[str, ...]
     waived: tuple[str, ...]
-    writes: tuple[tuple[ServerNeed, ConfigFile], ...]
+    writes: tuple[tuple[ServerNeed, _AgentServer], ...]
 
     def onto(self, record: Record) -> Record:
         """Return ``record`` with these needs and entries added to its own."""
         written = dict(record.mcp)
-        for server, file in self.writes:
-            entry = file.dialect.spell(server.described())
-            written[server.need.name] = {**written.get(server.need.name, {}), file.agent: entry}
+        for server, each in self.writes:
+            entry = each.file.dialect.spell(server.described())
+            written[server.need.name] = {**written.get(server.need.name, {}), each.file.agent: entry}
         satisfied = tuple(dict.fromkeys((*record.satisfied, *self.satisfied)))
         waived = tuple(dict.fromkeys((*record.waived, *self.waived)))
         return replace(record, satisfied=satisfied, waived=waived, mcp=written)
@@ -439,7 +458,7 @@ class AnsweredNeeds:
     def lines(self) -> tuple[str, ...]:
         """Return a line for each file and server that is written."""
         found = []
-        for one, file in self.writes:
+        for one, file in ((one, each.file) for one, each in self.writes):
             server = one.described()
             login = f"; if it wants a login: {file.login(one.need.name)}" if server.url and not server.bearer else ""
             found.append(f"{file.path}: the MCP server {one.need.name}{login}")
@@ -450,10 +469,11 @@ class AnsweredNeeds:
 
         Raises:
             FormatError: such a file is malformed; it stays unchanged.
-            StateError: such a file cannot be written, or leads out of the project.
+            StateError: such a file cannot be written, or leads out of the project, or its entry differs from the one
+                that was shown.
         """
-        for server, file in self.writes:
-            mcp_config.write(file, server.need.name, server.described(), project)
+        for server, each in self.writes:
+            mcp_config.write(each.file, server.need.name, server.described(), project, each.entry)
 
 
 def needs_to_enable(
@@ -501,7 +521,7 @@ def needs_for_agents(
         if need.kind == "mcp" and (options.agents or need.spell() not in record.waived):
             written = record.mcp.get(need.name, {})
             server = server_need(need, [each for each in agents if each.id not in written], ports)
-            is_answered = need.spell() in record.satisfied and not (options.agents or server.absent)
+            is_answered = need.spell() in record.satisfied and not (options.agents or server.to_write)
             servers += [] if is_answered else [server]
     return OpenNeeds(name, _supplied(manifest, options), (), tuple(servers), options.mcp)
 
@@ -523,7 +543,20 @@ def _supplied(manifest: Manifest, options: Options) -> tuple[str, ...]:
     return tuple(need.spell() for need in manifest.requires if need.kind == "env" and options.env.get(need.name))
 
 
-# MCP servers of removed skills.
+# MCP servers that several skills need, and those of removed skills.
+
+
+def with_shared_servers(skills: Mapping[str, Record], changed: Iterable[str]) -> dict[str, Record]:
+    """Return the records; the entries that satisfy a need of a changed skill belong to it, too."""
+    found = dict(skills)
+    needs = [(each, need) for each in changed for need in skills[each].facts.needs if need.kind == "mcp"]
+    for name, need in needs:
+        entries: dict[str, dict[str, Any]] = {}
+        for each in (*skills.values(), found[name]):
+            entries |= each.mcp.get(need.name, {})
+        if entries and need.spell() in found[name].satisfied:
+            found[name] = replace(found[name], mcp={**found[name].mcp, need.name: entries})
+    return found
 
 
 def config_files(names: Iterable[str], state: State, ports: Ports) -> Mapping[str, ConfigFile]:

@@ -93,6 +93,12 @@ class McpDialect:
             return yaml.insert(text or self.head, path, entry, where, listed=self.listed)
         return jsonc.insert(text, path, entry, where)
 
+    def remove(self, text: str, name: str, where: str) -> str:
+        """Return the text of a file without the entry, by the editor of its format."""
+        of_yaml, of_toml = where.endswith(_YAML), where.endswith(".toml")
+        remove = toml.remove if of_toml else yaml.remove if of_yaml else jsonc.remove
+        return remove(text, (self.key, name), where)
+
 
 def _filled(template: ConfigEntry, values: ConfigEntry) -> ConfigEntry:
     found: ConfigEntry = {}
@@ -108,8 +114,8 @@ DIALECTS = {name: McpDialect(**row) for name, row in packaged("model/mcp_files.j
 
 
 # Reading, adding and removing MCP servers in the config files of agents.
-# Those files belong to the user and to the agent. One entry is added or removed and every other byte stays; another
-# entry with the same name is never changed, nor is a malformed file.
+# Those files belong to the user and to the agent. One entry is added, replaced or removed and every other byte stays;
+# an entry with the same name that skillhub did not write is never changed, nor is a malformed file.
 
 EntryState = Literal["absent", "equal", "different"]
 # bytes; ~/.claude.json also holds the history of every project and grows to some megabytes. A file in a repository
@@ -343,7 +349,7 @@ def is_equal(one: object, two: object) -> bool:
     return one == two
 
 
-def write(file: ConfigFile, name: str, server: McpServer, project: Project) -> ConfigEntry:
+def write(file: ConfigFile, name: str, server: McpServer, project: Project, replaced: object = None) -> ConfigEntry:
     """Add ``server`` to ``file`` under ``name``, and return the entry, for ``remove``.
 
     Args:
@@ -351,26 +357,27 @@ def write(file: ConfigFile, name: str, server: McpServer, project: Project) -> C
         name: The agent's name for the server.
         server: The server; if ``file`` has it, nothing is written.
         project: The project.
+        replaced: The entry of that name that ``file`` has and that goes; None if it has none.
 
     Raises:
         FormatError: the file is malformed or ``name`` cannot name a server; the file is unchanged.
-        StateError: another server has this name, or the disk refuses; the file is unchanged.
+        StateError: the file has another entry of this name, or the disk refuses; the file is unchanged.
     """
     if not _NAME.fullmatch(name):
         raise FormatError(f"expected a name of letters, digits, - and _, found {quote(name)}", where=file.path)
     new_entry = file.dialect.spell(server) if file.dialect.knows(server) else entry(file.agent, server, file.scope)
 
-    def added(text: str) -> str | None:
-        entries = _servers(text, file)
-        if name not in entries:
-            return file.dialect.insert(text, name, new_entry, file.path)
-        if not is_equal(entries[name], new_entry):
-            message = f"expected no other MCP server called {name}, found one"
-            hint = "another process added it meanwhile; run the command again"
-            raise StateError(message, where=file.path, hint=hint)
-        return None
+    def edited(text: str) -> str | None:
+        there = _servers(text, file).get(name)
+        if is_equal(there, new_entry):
+            return None
+        if not is_equal(there, replaced):
+            message = f"another process changed the MCP server {name} meanwhile"
+            raise StateError(message, where=file.path, hint="run the command again")
+        text = file.dialect.remove(text, name, file.path) if replaced is not None else text
+        return file.dialect.insert(text, name, new_entry, file.path)
 
-    _edit(file, added, project)
+    _edit(file, edited, project)
     return new_entry
 
 
@@ -385,12 +392,8 @@ def remove(file: ConfigFile, name: str, written: Mapping[str, object], project: 
     """
 
     def removed(text: str) -> str | None:
-        entries = _servers(text, file)
-        if name not in entries or not is_equal(entries[name], written):
-            return None
-        of_yaml, of_toml = file.path.endswith(_YAML), file.path.endswith(".toml")
-        remove = toml.remove if of_toml else yaml.remove if of_yaml else jsonc.remove
-        return remove(text, (file.dialect.key, name), file.path)
+        is_ours = is_equal(_servers(text, file).get(name), written)
+        return file.dialect.remove(text, name, file.path) if is_ours else None
 
     return _edit(file, removed, project)
 

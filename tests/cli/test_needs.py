@@ -81,16 +81,39 @@ def test_hint_if_another_server_has_the_name(shell):
     assert shell.at_terminal("enable", "served", say=[(ASK, "y\n")]).status == 0
 
 
-def test_an_update_says_that_a_server_stays_as_the_version_before_asked_for_it(shell):
+def served_otherwise(shell):
+    """Install a skill with an MCP server that its next version describes otherwise; return the agent's file."""
     assert shell.run(*serving(shell, "demo-server --old"), "--yes", "--mcp", "configure").status == 0
     shell.skill("project/served", **{"agents/openai.yaml": SERVED.format(command="demo-server --new")})
-    done = shell.run("update", "--yes", "--allow-unsigned")
-    path = shell.project / ".mcp.json"
+    return shell.project / ".mcp.json"
+
+
+def test_an_update_asks_whether_to_replace_the_server_and_shows_both_entries(shell):
+    path = served_otherwise(shell)
+    shell.write("project/.mcp.json", path.read_text().replace("{", "{ // mine", 1))
+    done = shell.at_terminal("update", say=[(ASK, "y\n"), (ASK, "y\n")], columns=200)
+    assert done.status == 0
+    seen = " ".join(done.out.split())
+    assert "needs the MCP server demo; replace the entry of the version before?" in seen
+    assert f"it runs: demo-server --new it is given no variable claude-code: {path}, in place of: it runs:" in seen
+    assert ("--new" in path.read_text(), "--old" in path.read_text(), "// mine" in path.read_text()) == (1, 0, 1)
+    assert shell.run("remove", "served").status == 0
+    assert "demo" not in path.read_text()
+
+
+@pytest.mark.parametrize("is_edited", [True, False])
+def test_an_update_says_that_a_server_stays_as_the_version_before_asked_for_it(shell, is_edited):
+    path = served_otherwise(shell)
+    path.write_text(path.read_text().replace('"--old"', '"--old", "--mine"') if is_edited else path.read_text())
+    done = shell.at_terminal("update", say=[(ASK, "y\n"), (ASK, "n\n")], columns=400)
     hint = "skillhub disable served && skillhub enable served --mcp configure"
-    assert f"{path} keeps another MCP server as demo; to have the one that served asks for," in message(done)
-    assert message(done).endswith(f"remove it there, then: {hint}")
-    assert (done.status, "--old" in path.read_text()) == (0, True)
-    path.write_text("{}")
+    first = "remove it there, then: " if is_edited else ""
+    assert (
+        f"{path} keeps another MCP server as demo; to have the one that served asks for, {first}{hint}"
+        in " ".join(done.out.split())
+    )
+    assert (done.status, "--old" in path.read_text(), "--mine" in path.read_text()) == (0, True, is_edited)
+    path.write_text("{}" if is_edited else path.read_text())
     for words in hint.split(" && "):
         assert shell.run(*words.split()[1:]).status == 0
     assert "--new" in path.read_text()

@@ -120,6 +120,8 @@ def check(case, label):
     healed = look(world)
     assert healed.folders == case.after.folders, label
     assert healed.documents == case.after.documents, label
+    if case.before.records:  # a first install that is killed does not know the MCP entries that it wrote
+        assert healed.records == case.after.records, label
     assert world.problems() == [], label
     assert not (world.base / "skillhub-edits").exists(), label
 
@@ -147,6 +149,12 @@ def needy(world):
     """A new version needs a variable that is not set: the change removes the skill from the agents' folders."""
     installed(world)
     skill(world.base / "src", body="Needy.\n", agents__openai_yaml=needs(STDIO, TOKEN))
+
+
+def served_otherwise(world):
+    """A new version describes its MCP server otherwise: the change replaces the entry."""
+    installed(world)
+    skill(world.base / "src", agents__openai_yaml=needs(STDIO.replace("-m tracker", "-m other")))
 
 
 def broken(world):
@@ -185,6 +193,7 @@ CASES = {
     "install": (two_new, add_two),
     "change": (changed, add),
     "change-to-open-need": (needy, add),
+    "change-of-server": (served_otherwise, add),
     "as-links": (installed, lambda world: world.install(link="symlink")),
     "disable": (installed, lambda world: world.disable("plain")),
     "remove": (installed, lambda world: world.remove("plain")),

@@ -298,7 +298,7 @@ FORMATS = {"claude-code": "json", "opencode": "json", "codex": "toml", "continue
     ("agent", "style"), [(agent, style) for agent, kind in FORMATS.items() for style in STYLES[kind]]
 )
 @pytest.mark.parametrize("server", [STDIO, HTTP])
-def test_write_and_remove_restore_the_file_byte_for_byte(place, agent, style, server):
+def test_write_replace_and_remove_restore_the_file_byte_for_byte(place, agent, style, server):
     path, key = PROJECT_FILES[agent]
     before = STYLES[FORMATS[agent]][style].replace("KEY", key).encode()
     (place.project / path).parent.mkdir(exist_ok=True, parents=True)
@@ -308,6 +308,8 @@ def test_write_and_remove_restore_the_file_byte_for_byte(place, agent, style, se
     others = mcp_config.servers(file)
     written = mcp_config.write(file, "ours", server, place.owner)
     during = (place.project / path).read_bytes()
+    assert mcp_config.servers(file) == {**others, "ours": written}
+    written = mcp_config.write(file, "ours", PLAIN, place.owner, replaced=written)
     assert mcp_config.servers(file) == {**others, "ours": written}
     assert (b"\r\n" in before) == (b"\r\n" in during)
     assert not (b"\r\n" in before and b"\n" in during.replace(b"\r\n", b""))
@@ -333,7 +335,7 @@ def test_foreign_server_of_the_name_stays_unchanged(place, agent):
     with pytest.raises(StateError) as caught:
         mcp_config.write(file, "ours", STDIO, place.owner)
     assert caught.value.where == file.path
-    assert caught.value.hint == "another process added it meanwhile; run the command again"
+    assert caught.value.message == "another process changed the MCP server ours meanwhile"
     assert not mcp_config.remove(file, "ours", mcp_config.entry(agent, STDIO), place.owner)
     assert Path(file.path).read_bytes() == before
     assert mcp_config.servers(file)["ours"] == theirs
