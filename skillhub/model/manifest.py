@@ -25,7 +25,7 @@ from skillhub.model.version import is_version
 # Delimiters are whole lines in column 0: a `---` inside a value, or indented in a block of text, is none. Each
 # pattern is tried once per line and never backtracks, so that any input takes linear time.
 _OPEN = re.compile(r"\ufeff?---[ \t]*\r?\n")
-_CLOSE = re.compile(r"^---[ \t]*\r?$", re.MULTILINE)
+_CLOSE = re.compile(r"^---(.*)", re.MULTILINE)
 _FORK: Final = ("context", "agent", "model")
 # A tool and its restriction: `Bash(git add:*)`; blanks or commas separate tools.
 _TOOL = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
@@ -156,6 +156,10 @@ def split(data: bytes, where: str) -> Parts:
     closing = _CLOSE.search(text, opening.end())
     if closing is None:
         raise FormatError("expected a line '---' that ends the frontmatter, found none", where=where)
+    if closing[1].removesuffix("\r").strip(" \t"):
+        # Here some agents end the frontmatter, and others read a key such as `---x`.
+        line = text.count("\n", 0, closing.start()) + 1
+        raise FormatError("expected a line '---' alone, found more behind it", where=f"{where}:{line}")
     body = text[closing.end() :].removeprefix("\n")
     return Parts(text[opening.end() : closing.start()], body)
 

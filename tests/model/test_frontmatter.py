@@ -29,8 +29,6 @@ def test_frontmatter_is_between_two_lines_of_dashes():
         b"description: |\n  a\n  ---\n  b",
         b"description: '\n  ---\n  b'",
         b"# ---",
-        b"----",
-        b"--- a: b",
         b" ---",
     ],
 )
@@ -38,6 +36,12 @@ def test_dashes_inside_of_a_value_do_not_end_the_frontmatter(value):
     yaml, body = split(b"---\nname: a\n" + value + b"\n---\nbody", "f")
     assert yaml == "name: a\n" + value.decode() + "\n"
     assert body == "body"
+
+
+@pytest.mark.parametrize("line", [b"---x: 1", b"----", b"--- a: b", b"---\r---", b"---#", b'd: "a\n---b"'])
+def test_attack_a_line_that_ends_the_frontmatter_for_some_agents_only_is_refused(line):
+    hidden = b"\ndisable-model-invocation: true\n---\nbody"
+    assert refused(b"---\nname: a\n" + line + hidden).where == f"SKILL.md:{3 + line.count(10)}"
 
 
 def test_later_line_of_dashes_belongs_to_the_body():
