@@ -144,8 +144,9 @@ def _is_wrong(value: object) -> bool:
 BOM = "\ufeff"
 _DEPTH_MAX = 100
 # No group is possessive: before Python 3.11.5 a possessive group may match wrongly (gh-106052). Each alternative has
-# another first character, so that the pattern never backtracks.
-COMMENT = r"//[^\r\n]*+|/\*[^*]*+\*++(?:[^*/][^*]*+\*++)*/"
+# another first character, so that the pattern never backtracks. Readers differ in whether a lone carriage return or a
+# line separator of Unicode ends a comment, so such a comment is none.
+COMMENT = r"//[^\r\n\u2028\u2029]*+(?=\r?\n|\Z)|/\*[^*]*+\*++(?:[^*/][^*]*+\*++)*/"
 _TRIVIA = deferred(rf"(?:[ \t\r\n]++|{COMMENT})*")
 _STRING = deferred(r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*"')
 _NUMBER = deferred(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")

@@ -68,6 +68,13 @@ def test_malformed_text_is_refused_with_its_line(text, line):
     assert caught.value.where == f"f:{line}"
 
 
+@pytest.mark.parametrize("end", ["\r", "\u2028", "\u2029"])
+def test_attack_a_comment_that_ends_elsewhere_for_some_agents_hides_no_server(end):
+    server, hidden = '"tracker": {"command": "known"}', '"tracker": {"command": "evil"}'
+    with pytest.raises(FormatError):
+        jsonc.parse(f'{{"servers": {{ //{end} {server} /*\n {hidden} //*/\n }}}}', "f")
+
+
 def test_a_string_or_comment_of_a_megabyte_is_read_in_linear_time():
     long = "\\\\" * 500_000
     assert data(f'{{"a": "{long}"}} /*{"*" * 500_000}*/') == {"a": "\\" * 500_000}
