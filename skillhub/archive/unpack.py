@@ -12,7 +12,7 @@ from skillhub.archive.limits import Entry, Limits, check_path, fold, is_lookalik
 from skillhub.archive.zip import CENTRAL, CENTRAL_FORM, END, END_FORM, LOCAL, LOCAL_FORM, UTF8, read_zip
 from skillhub.errors import FormatError, UnsafeArchive
 from skillhub.formats.text import quote
-from skillhub.model.tree import SKILL_MD, ArchiveKind, File, Tree, Unpacked
+from skillhub.model.tree import DECLARATIONS, SKILL_MD, ArchiveKind, File, Tree, Unpacked
 
 _DEFAULT = Limits()
 
@@ -143,6 +143,7 @@ def _without_wrapper(files: dict[str, File], top: _Folder, wrapper: bool) -> Unp
             roots = dict(inner.visible())
             warnings = (f"all files are in one folder, {quote(name)}: its content is used as the skill",)
     _check_root(roots)
+    _check_declarations(files)
     _check_skill_md(files[SKILL_MD].data)
     return Unpacked(Tree(files), warnings)
 
@@ -157,6 +158,13 @@ def _check_root(roots: dict[str, _Folder | None]) -> None:
         raise unsafe("no-skill-md", f"expected {SKILL_MD} at the root, found none")
     if roots[SKILL_MD] is not None:
         raise unsafe("skill-md-folder", f"{SKILL_MD} is a folder", SKILL_MD)
+
+
+def _check_declarations(paths: Iterable[str]) -> None:
+    """Refuse a path at which an agent finds declarations where names in two cases are one, and skillhub nowhere."""
+    for path in paths:
+        if (meant := fold(path)) in DECLARATIONS and path != meant:
+            raise unsafe("name-lookalike", f"{quote(path)} passes for {meant}", path)
 
 
 def _check_skill_md(data: bytes) -> None:

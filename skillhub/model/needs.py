@@ -22,7 +22,7 @@ from skillhub.formats.yaml import Node
 from skillhub.model.finding import Issue
 from skillhub.model.mcp_server import SERVER_RUNS, Risk, is_loopback, loads_code, risk, steered_by
 from skillhub.model.reference import Named, parse_ref
-from skillhub.model.tree import SKILL_MD, Tree
+from skillhub.model.tree import DECLARATIONS, SKILL_MD, Tree
 from skillhub.model.version import Range
 
 # The constructor of a ``Requirement`` checks its name, so that each one is safe to show, lock and satisfy.
@@ -218,9 +218,6 @@ def _check_url(url: str) -> None:
 # An invalid declaration is left out with a warning, since a skill can be read without it. But a declaration that asks
 # for a variable which the skill must not have is a ``SecurityError``, never left out.
 
-# If several files declare the same need, the later file decides.
-FILES: Final = ("agents/openai.yaml", "agents/skillhub.yaml")
-READ: Final = (FILES[0], "agents/openoxide.yaml", FILES[1])
 OPENCLAW: Final = ("openclaw", "clawdbot", "clawdis")
 _TYPES: Final[Mapping[str, NeedKind]] = {"env_var": "env", "mcp": "mcp", "program": "program", "skill": "skill"}
 _TRANSPORTS: Final[Mapping[str, Transport]] = {"stdio": "stdio", "streamable_http": "http", "http": "http"}
@@ -348,7 +345,7 @@ def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
         if isinstance(fields := metadata.get(name), dict):
             reading.openclaw(fields, f"{SKILL_MD}: metadata.{name}")
             break
-    documents = [(path, reading.document(tree, path)) for path in READ if path in tree]
+    documents = [(path, reading.document(tree, path)) for path in DECLARATIONS if path in tree]
     tools = [
         (tool, f"{path}: dependencies.tools[{number}]")
         for path, document in documents
@@ -359,20 +356,21 @@ def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
         with reading.leniently(where):
             reading.add(tool.requirement(reading.needs))
     files = [document for _, document in documents]
-    forms: list[tuple[ForeignDocument, str]] = [(document, path) for path, document in documents if path == FILES[1]]
+    *others, own = DECLARATIONS
+    forms: list[tuple[ForeignDocument, str]] = [(document, path) for path, document in documents if path == own]
     forms += [*((document.dependencies, f"{path}: dependencies") for path, document in documents), *tools]
     unknown = ((key, where) for form, where in forms for key in form.model_extra or ())
     unread = ((f"the unknown key {quote(key)} has no effect", where) for key, where in unknown)
     # `agents/skillhub.yaml` decides; without it, a no in the file of Codex or of OpenOxide decides.
     policies = {path: document.policy.allow_implicit_invocation for path, document in documents}
-    implicit = None if (decisions := {policies.get(path) for path in READ[:2]}) == {None} else False not in decisions
+    implicit = None if (decisions := {policies.get(path) for path in others}) == {None} else False not in decisions
     return Declared(
         requires=tuple(need for _, need in sorted(reading.needs.items())),
         interface=MappingProxyType(
             {clean(key): clean(text) for document in files for key, text in valid(document.interface.items())}
         ),
         permissions=tuple(sorted({clean(line) for document in files for line in _flattened(document.permissions)})),
-        implicit=next((decision for decision in (policies.get(READ[2]), implicit) if decision is not None), True),
+        implicit=next((decision for decision in (policies.get(own), implicit) if decision is not None), True),
         warnings=tuple(reading.warnings),
         unread=tuple(Issue("unknown-key", *row) for row in unread),
     )

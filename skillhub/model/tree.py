@@ -16,6 +16,8 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
 
 SKILL_MD = "SKILL.md"
+# Other declarations of a skill; of two files about the same, the later decides.
+DECLARATIONS = ("agents/openai.yaml", "agents/openoxide.yaml", "agents/skillhub.yaml")
 SIGNATURE = "skill.oms.sig"
 ArchiveKind = Literal["zip", "tar.gz"]
 

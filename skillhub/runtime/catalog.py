@@ -13,15 +13,14 @@ from unicodedata import normalize
 
 from skillhub.errors import SkillhubError
 from skillhub.formats.text import as_command, is_unseen, quote, typed_flags
-from skillhub.model import needs
 from skillhub.model.hosts import SkillScope, is_profile
 from skillhub.model.manifest import NamedCommand
 from skillhub.model.question import HoldReason
 from skillhub.model.skill import Problem, Skill
-from skillhub.model.tree import SKILL_MD
+from skillhub.model.tree import DECLARATIONS, SKILL_MD
 
 # The files that describe a skill; the others are read when it is loaded.
-HEAD = (SKILL_MD, *needs.READ)
+HEAD = (SKILL_MD, *DECLARATIONS)
 
 
 def folded(text: str) -> str:

@@ -13,7 +13,7 @@ from skillhub.model import manifest, needs
 from skillhub.model.hosts import absolute
 from skillhub.model.needs import Declared, McpServer, Requirement
 from skillhub.model.question import SERVER_KINDS, Answer, Question
-from skillhub.model.tree import File, Tree
+from skillhub.model.tree import DECLARATIONS, File, Tree
 from skillhub.runtime.catalog import Session
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.folder import Loaded
@@ -48,7 +48,7 @@ def declared(loaded: Loaded) -> Declared:
         ForbiddenVariable, UndeclaredVariable: the skill needs a variable that it may not have.
         Drifted, StateError: one of its files was changed since it was loaded, or cannot be read.
     """
-    files: dict[str, File] = {path: File(loaded.read(path)) for path in needs.READ if path in loaded.files}
+    files: dict[str, File] = {path: File(loaded.read(path)) for path in DECLARATIONS if path in loaded.files}
     head = manifest.read_head(loaded.front.encode("utf-8", "replace"), loaded.skill.name, LENIENT)
     return needs.read(Tree(files), head.metadata)
 

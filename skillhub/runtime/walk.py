@@ -22,7 +22,7 @@ from skillhub.model import needs
 from skillhub.model.hosts import Bounds, Rules
 from skillhub.model.manifest import Head, NamedCommand, one_line, read_head
 from skillhub.model.skill import Need, Problem, Skill, check_paths
-from skillhub.model.tree import SKILL_MD, File, Tree
+from skillhub.model.tree import DECLARATIONS, SKILL_MD, File, Tree
 
 # Opens regular files of skills; writes files of skillhub's own.
 
@@ -261,7 +261,7 @@ def facts_in(files: Mapping[str, bytes], name: str) -> Mapping[str, Any]:
     """
     try:
         head = read_head(files.get(SKILL_MD, b""), name, LENIENT)
-        agents = {path: File(files[path]) for path in needs.READ if path in files}
+        agents = {path: File(files[path]) for path in DECLARATIONS if path in files}
         return _facts(head, Find(name, name), Tree(agents) if agents else None)
     except SkillhubError:
         return {}
@@ -431,7 +431,7 @@ def _declarations(find: Find) -> Tree | None:
         return None
     find.stamps[agents] = stamp_of(status)
     files = {}
-    for path in needs.READ:
+    for path in DECLARATIONS:
         data = _read(os.sep + path.replace("/", os.sep), find, _CAP)
         if data is not None:
             files[path] = File(data)

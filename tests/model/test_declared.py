@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from skillhub.errors import ForbiddenVariable, SecurityError, UndeclaredVariable
 from skillhub.model import needs as declared
-from skillhub.model.tree import File, Tree
+from skillhub.model.tree import DECLARATIONS, File, Tree
 
-OPENAI, OWN = declared.FILES
+OPENAI, _, OWN = DECLARATIONS
 
 
 def read(openai=None, own=None, metadata=None):
