@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from datetime import datetime
 from heapq import nsmallest
 from math import ceil
 from typing import Annotated, Literal, Self
+from urllib.parse import unquote
 
 from pydantic import ConfigDict, Field
 
@@ -18,7 +20,7 @@ from skillhub.formats.document import ExtensibleDocument, Items, Members, Sha256
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import collapsed, parse_time, quote
 from skillhub.model.finding import SEVERITIES, Finding, Severity
-from skillhub.model.reference import is_under
+from skillhub.model.reference import parse
 from skillhub.model.tree import Listing
 from skillhub.model.version import Precedence, is_version, precedence
 
@@ -362,7 +364,20 @@ def _is_from(subject: AdvisorySubject, affected: OsvAffected, feed: AdvisoryFeed
         return subject.root == feed.root and source in ("", feed.root)
     if not source:
         return True
-    return source == subject.root or any(is_under(url, source) for url in subject.urls())
+    top = _place(source)
+    return source == subject.root or any(_place(url)[: len(top)] == top for url in subject.urls())
+
+
+def _place(url: str) -> list[str]:
+    """Return the host and the folders of a URL, the same for all spellings by which servers give one repository.
+
+    In doubt an advisory applies: case, scheme, user, port, `.git`, `www.`, dots and escapes in the path do not count.
+    """
+    found = parse(url)
+    host, path = (found.host, found.path) if found else ("", url)
+    segments = posixpath.normpath(unquote(path)).lower().split("/")
+    names = (each.removesuffix(".git") for each in segments if each not in ("", "."))
+    return [host.removeprefix("www.").rstrip("."), *names]
 
 
 def _is_affected(versions: Collection[str], affected: OsvAffected) -> bool:

@@ -187,6 +187,32 @@ def test_ecosystem_selects_the_source(ecosystem, about, expected):
     assert bool(matches(osv([package(ecosystem)]), **about)) == expected
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("https://github.com/Acme/Skills", "https://github.com/acme/skills.git", "ssh://git@github.com/acme/skills"),
+        *(
+            "https://www.github.com/acme/skills",
+            "https://github.com./acme/skills",
+            "https://github.com:8443/acme/skills",
+        ),
+        *(
+            "https://github.com//acme/skills/",
+            "https://github.com/x/../acme/./skills",
+            "https://github.com/acme/%73kills",
+        ),
+    ],
+)
+def test_attack_another_spelling_of_a_url_escapes_no_advisory(url):
+    for source in (
+        "https://github.com/acme/skills",
+        "https://github.com/ACME",
+        "https://github.com/acme/skills.git/",
+    ):
+        assert matches(osv([package(f"AgentSkills:{source}")]), urls=(url,))
+    assert not matches(osv([package("AgentSkills:https://github.com/acme/skill")]), urls=(url,))
+
+
 @pytest.mark.parametrize("ecosystem", ["AgentSkills", f"AgentSkills:{OTHER}", "AgentSkills:https://skills.example"])
 def test_attack_an_advisory_applies_by_name_only_to_its_registry(ecosystem):
     document = osv([package(ecosystem)])
