@@ -17,7 +17,7 @@ from typing import Final
 from skillhub.formats.text import clean, deferred, words
 from skillhub.model.finding import DECLARATIONS_UNKNOWN, NETWORK_UNKNOWN
 from skillhub.model.manifest import Manifest
-from skillhub.model.tree import SKILL_MD, File, Tree
+from skillhub.model.tree import DECLARATIONS, SKILL_MD, File, Tree
 from skillhub.scan.code import encoded_commands
 from skillhub.scan.offline import is_offline, is_offline_shell, names_network
 from skillhub.scan.running import PROGRAMS, running, runs_by_itself
@@ -54,6 +54,7 @@ _OTHER_PROGRAM = deferred(
     rf"|(?!(?:ba|da)?sh\b)(?:{PROGRAMS}){_FILE_OF_IT}\.(?:ba)?sh\b)"
 )
 _PROGRAM_FILES = (".py", ".sh", ".bash")
+_OF_ANOTHER = tuple(f"/{path}" for path in DECLARATIONS)
 _NETWORK_TOOLS = frozenset({"webfetch", "websearch"})
 
 
@@ -75,7 +76,8 @@ def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = No
     for kind, text in _declared(manifest):
         named[kind].add(_capability_text(text))
     result = set[str]()
-    if not manifest.is_whole:
+    # Declarations in a lower folder are those of a second skill, which agents list under its own name.
+    if not manifest.is_whole or any(path.lower().endswith(_OF_ANOTHER) for path in sources.held):
         result.update(DECLARATIONS_UNKNOWN)
     if run:
         result.add("scripts")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillhub.model.finding import NETWORK_UNKNOWN
+from skillhub.model.finding import DECLARATIONS_UNKNOWN, NETWORK_UNKNOWN
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import File, Tree
 from skillhub.scan.capability import capabilities
@@ -25,6 +25,11 @@ def found(files=None, frontmatter="", body="# Do\n"):
 
 def test_skill_of_text_alone_has_no_capability():
     assert found({"references/a.md": b"# More\nhttps://elsewhere.io/\n", "assets/a.css": b"a{}"}) == ()
+
+
+@pytest.mark.parametrize("path", ["inner/agents/openai.yaml", "references/x/Agents/SkillHub.yaml"])
+def test_attack_a_second_skill_inside_hides_no_declaration(path):
+    assert found({path: b"dependencies: {tools: [{type: mcp, value: tracker}]}\n"}) == DECLARATIONS_UNKNOWN
 
 
 @pytest.mark.parametrize(
