@@ -61,7 +61,7 @@ def _rendered(args: list[str], way_in: str | None) -> int:
         if way_in:
             _refuse_to_start(way_in)
         return _answer(args)
-    except Exception as error:  # the one broad except: no user sees a traceback
+    except Exception as error:  # no user sees a traceback
         if isinstance(error, BrokenPipeError) or _is_full(error):
             raise
         from skillhub.cli.app import command_of

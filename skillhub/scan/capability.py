@@ -64,9 +64,17 @@ def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = No
     Hosts come from the URLs in the instructions and in the files that run, encoded commands included. Names without a
     dot, names of this machine and names of XML vocabularies do not count as hosts. Names reserved for documentation
     do, since a server may answer at ``api.example.com``. Variables are the declared ones, and those that a file that
-    runs visibly reads. More than 200 names of one kind become one ``*``, such as ``network:*``.
+    runs visibly reads. More than 200 names of one kind become one ``*``, such as ``network:*``. If the scan itself
+    fails, the skill has every capability that needs no name.
     """
     sources = SkillFiles(tree) if sources is None else sources
+    found: set[str] = {*DECLARATIONS_UNKNOWN, NETWORK_UNKNOWN, "agents", "binary", "hooks", "scripts", "shell"}
+    with sources.noting_failure(SKILL_MD):
+        found = _capabilities(manifest, sources)
+    return tuple(sorted(found))
+
+
+def _capabilities(manifest: Manifest, sources: SkillFiles) -> set[str]:
     body = _instructions(manifest, sources.files.get(SKILL_MD))
     run = {
         path: sources.files[path].without_nul
@@ -99,8 +107,7 @@ def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = No
         result.update(f"{kind}:{name}" for name in (names if len(names) <= NAMES_MAX else "*"))
     if encoded or sources.cut or not _is_offline(sources.held, manifest, body, run):
         result.add(NETWORK_UNKNOWN)
-    result |= {f"env:{_capability_text(name)}" for name in variables(run.items())}
-    return tuple(sorted(result))
+    return result | {f"env:{_capability_text(name)}" for name in variables(run.items())}
 
 
 def _instructions(manifest: Manifest, source: SourceFile | None) -> Letters:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Final
 
 from skillhub.formats.text import clean, deferred, without_garbage_collection
-from skillhub.model.finding import SEVERITIES, Finding, Rule, at_least, rules
+from skillhub.model.finding import SEVERITIES, Finding, Rule, Sighting, at_least, rules
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan.code import encodings, in_programs, leaks
 from skillhub.scan.commands import LINE_PATTERNS, staged
@@ -68,11 +68,20 @@ _PACKED_MAX = 1 << 22
 def scan(tree: Tree, sources: SkillFiles | None = None) -> tuple[Finding, ...]:
     """Return the findings in ``tree``, as ``skillhub.scan.scan`` documents; ``sources`` are the files of the tree."""
     sources = SkillFiles(tree) if sources is None else sources
-    findings = [finding for source in sources for finding in _findings(source)]
+    findings: list[Finding] = []
+    for source in sources:
+        with sources.noting_failure(source.path):
+            findings.extend(_findings(source))
     for path in sources.cut:
         findings.append(RULES["SH616" if is_text(sources.held[path].data) else "SH503"].finding(path, 0, _CUT))
-    findings += _archive_findings(sources.held)
-    findings += _detector_findings(sources, {(finding.rule, finding.path, finding.line) for finding in findings})
+    with sources.noting_failure(SKILL_MD):
+        findings.extend(_archive_findings(sources.held))
+    known = {(finding.rule, finding.path, finding.line) for finding in findings}
+    seen = defaultdict[tuple[str, str], set[int]](set)
+    for detector in DETECTORS:
+        with sources.noting_failure(SKILL_MD):
+            findings.extend(_detector_findings(detector(sources), known, seen))
+    findings += (RULES["SH616"].finding(path, 0, why) for path, why in dict.fromkeys(sources.failures))
     return tuple(sorted(findings, key=_worst_first))
 
 
@@ -104,10 +113,11 @@ def _archive_findings(tree: Mapping[str, File]) -> Iterator[Finding]:
                 break
 
 
-def _detector_findings(sources: SkillFiles, known: Set[tuple[str, str | None, int]]) -> Iterator[Finding]:
-    """Yield the findings of the detectors, each line of a rule once, without those in ``known``."""
-    seen: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
-    for hit in (hit for detector in DETECTORS for hit in detector(sources)):
+def _detector_findings(
+    hits: Iterable[Sighting], known: Set[tuple[str, str | None, int]], seen: defaultdict[tuple[str, str], set[int]]
+) -> Iterator[Finding]:
+    """Yield the findings of a detector, each line of a rule once, without those in ``known`` and ``seen``."""
+    for hit in hits:
         lines = seen[hit.rule, hit.path]
         is_new = hit.line not in lines and (hit.rule, hit.path, hit.line) not in known
         if is_new and len(lines) < PLACES_MAX:

@@ -7,10 +7,12 @@ Markdown file, or the result of a parser of its own (``parsed``, cached for late
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from html import unescape
@@ -307,7 +309,7 @@ class SkillFiles:
     """All files of a skill, by path: ``held`` has their bytes, ``files`` the parsed views.
 
     ``cut`` has the paths of those of which ``files`` has only the first bytes, since the skill is too large to be
-    read to its end.
+    read to its end; ``failures`` has the mistakes of the scan itself, each with the path of the file it was reading.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -319,6 +321,19 @@ class SkillFiles:
             path: SourceFile(path, file.data[: ends.get(path)], lines_left) for path, file in self.held.items()
         }
         self.cut = [path for path, end in ends.items() if end < len(self.held[path].data)]
+        self.failures: list[tuple[str, str]] = []
+
+    @contextmanager
+    def noting_failure(self, path: str) -> Iterator[None]:
+        """Note a mistake of the scan in the block, which ends the block: it hides what follows there, no more."""
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, MemoryError) or "SKILLHUB_TRACEBACK" in os.environ:  # no fault of the skill's bytes
+                raise
+            shows = "SKILLHUB_TRACEBACK=1 skillhub validate shows where"
+            why = f"not read to its end: a bug of the scan ({type(error).__name__}); {shows}"
+            self.failures.append((path, why))
 
     def __iter__(self) -> Iterator[SourceFile]:
         return iter(self.files.values())
