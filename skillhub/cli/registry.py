@@ -407,7 +407,7 @@ def registry_add(
     if common.json:
         return common.answer("registry add", {"added": added.releases, "unchanged": added.unchanged})
     done = common.would("add", "added")
-    common.terminal.warn_each(note for each in added.submissions for note in each.warnings)
+    common.terminal.warn_each(f"{each.release.name}: {note}" for each in added.submissions for note in each.warnings)
     for release in added.releases:
         common.terminal.did(f"{done} {release.name} {release.version}, signed by {release.publisher}", "green")
     for release in added.unchanged:

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 
 from skillhub.archive.unpack import pack
-from skillhub.author.author import refuse_keys
+from skillhub.author.author import refuse_keys, unfilled
 from skillhub.errors import FormatError, NameNotOwned, Refused, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, quote
@@ -39,7 +39,7 @@ class Submission:
     Attributes:
         tree: The skill without the files that its signature ignores.
         key: The fingerprint of the signer's key, or of the root of its certificate.
-        warnings: Warnings about the archive or folder, for a person.
+        warnings: Warnings about the archive or folder, and about lines of a template, for a person.
     """
 
     path: str
@@ -123,7 +123,8 @@ def submit(
         requires=tuple(need.spell() for need in manifest.requires),
         capabilities=capabilities(verdict.tree, manifest),
     )
-    return Submission(path, release, artifact, verdict.tree, verdict.signer.fingerprint, unpacked.warnings)
+    notes = (*unpacked.warnings, *(f"{issue.where}: {issue.message}" for issue in unfilled(verdict.tree)))
+    return Submission(path, release, artifact, verdict.tree, verdict.signer.fingerprint, notes)
 
 
 def _operators_key(tree: Tree, verdict: Verdict, hub: OpenRegistry, own_publishers: Publishers) -> OwnKey | None:

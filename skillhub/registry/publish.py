@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from skillhub.archive.unpack import unpack
-from skillhub.author.author import describes_nothing, unfilled
+from skillhub.author.author import describes_nothing
 from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import Refused, UsageError
 from skillhub.formats.digest import Digest
@@ -143,7 +143,6 @@ class ReleasePlan:
         else:
             lines.append("the registry has this release already, and would be copied there for the first time")
         lines += self.submission.warnings
-        lines += [f"{issue.where}: {issue.message}" for issue in unfilled(self.submission.tree)]
         if self.findings:
             lines.append(f"the scan found {counted(self.findings)}: {validate_command}")
         message = f"Publish {release.name} {release.version} {where}?"

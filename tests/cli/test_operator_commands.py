@@ -103,6 +103,13 @@ def test_delegate_prints_the_publishers_keys_and_names(shell):
         assert shell.run("registry", "delegate", "registry", "partner", *words).status == status
 
 
+def test_add_warns_of_the_lines_of_a_template(shell):
+    assert shell.run("new", "fresh").status == 0
+    done = shell.run("registry", "add", "registry", "fresh")
+    assert done.err.count("warning: fresh: SKILL.md:10: expected text of your own, found the template") == 1
+    assert done.status == 0
+
+
 def test_attack_a_revocation_since_an_early_year_leaves_a_readable_registry(shell):
     words = ("--key", "new.pub.pem", "--revoke", "partner.pub.pem", "--since", "0001-01-01")
     assert ok(shell, "delegate", "registry", "partner", *words)["revoked"][0]["since"] == "0001-01-01T00:00:00Z"

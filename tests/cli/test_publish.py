@@ -644,5 +644,5 @@ def test_the_question_names_the_files_of_a_project_that_are_left_out(author):
     assert left_out in done.json["questions"][0]["details"]
     added = author.run("registry", "add", author.registry, path)
     push = f"to publish that: skillhub registry push {author.registry} TARGET"
-    assert (added.status, added.err) == (0, f"warning: {left_out}\n{push}\n")
+    assert (added.status, added.err) == (0, f"warning: greeting: {left_out}\n{push}\n")
     assert author.run("publish", path, "--to", author.registry).status == 0
