@@ -192,10 +192,10 @@ def registry_delegate(
     )
     done = signed(common, keys, lambda signing: upkeep.delegate(folder, mandate, signing))
     _rebuild(common, folder)
-    return _show_delegated(done, common)
+    return _show_delegated(folder, done, common)
 
 
-def _show_delegated(done: upkeep.ChangedAdmission, common: Common) -> None:
+def _show_delegated(folder: str, done: upkeep.ChangedAdmission, common: Common) -> None:
     admission, did = done.admission, common.terminal.did
     keys, names = publisher_of(admission).fingerprints, sorted(admission.names)
     if common.json:
@@ -209,7 +209,10 @@ def _show_delegated(done: upkeep.ChangedAdmission, common: Common) -> None:
     for name in names:
         did(f"  publishes  {name}")
     for release in done.withdrawn:
-        common.terminal.out(f"withdrawn: {release.name} {release.version}: {release.withdrawn}", "yellow")
+        verb = common.would("be withdrawn", "withdrawn for good")
+        common.terminal.out(f"{verb}: {release.name} {release.version}: {release.withdrawn}", "yellow")
+    if not common.dry_run:
+        common.terminal.say(f"to publish that: {as_command('skillhub', 'registry', 'push', folder, 'TARGET')}")
 
 
 def registry_rotate(

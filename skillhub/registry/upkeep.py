@@ -453,9 +453,8 @@ def delegate(folder: str, change: AdmissionChange, signing: Signing) -> ChangedA
         index, former = _assign_names(before, replace(admission, names=admission.names | set(change.names)))
         if former and not change.move:
             name, owner = next(iter(former.items()))
-            hint = (
-                f"to take it from {owner}, whose releases that {change.publisher} did not sign are withdrawn: --move"
-            )
+            ends = f"whose releases that {change.publisher} did not sign are then withdrawn for good"
+            hint = f"to take it from {owner}, {ends}: --move (with --dry-run, it lists them)"
             raise NameNotOwned(f"the name {quote(name)} belongs to {quote(owner)}", hint=hint)
         changed = {**index.skills}
         if change.revoke or former:

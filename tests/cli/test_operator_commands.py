@@ -103,6 +103,19 @@ def test_delegate_prints_the_publishers_keys_and_names(shell):
         assert shell.run("registry", "delegate", "registry", "partner", *words).status == status
 
 
+def test_a_move_of_a_name_lists_what_it_withdraws_and_how_to_publish_that(shell):
+    words = ("delegate", "registry", "partner", "--key", "partner.pub.pem", "--name", "my-skill")
+    refused = shell.run("registry", *words)
+    assert "withdrawn for good: --move (with --dry-run, it lists them)" in refused.err
+    before = shell.files()
+    done = shell.run("registry", *words, "--move", "--dry-run")
+    assert done.out.splitlines()[-1].startswith("would be withdrawn: my-skill 1.0.0: it is not signed by partner")
+    assert (shell.files(), "to publish" in done.err) == (before, False)
+    done = shell.run("registry", *words, "--move")
+    assert "withdrawn for good: my-skill 1.0.0: it is not signed by partner" in done.out
+    assert "to publish that: skillhub registry push registry TARGET\n" in done.err
+
+
 def test_add_warns_of_the_lines_of_a_template(shell):
     assert shell.run("new", "fresh").status == 0
     done = shell.run("registry", "add", "registry", "fresh")
