@@ -238,10 +238,11 @@ def part(cls: type[_T]) -> type[_T]:
 
     If the class has a method ``check``, it raises a ``FormatError`` for fields that contradict each other.
     ``NEEDED`` names fields whose key is required although they have a default; ``UNKNOWN`` is the hint for an unknown
-    key, if it differs from the document's; ``SCHEMA`` is merged into the part's JSON Schema, ``CONFIG`` into its
-    configuration for pydantic.
+    key, if it differs from the document's; ``SCHEMA`` names a JSON file that is merged into the part's JSON Schema;
+    ``CONFIG`` is merged into its configuration for pydantic.
     """
     hint: str | None = getattr(cls, "UNKNOWN", None)
+    rules: str | None = getattr(cls, "SCHEMA", None)
 
     def schema(source: type[_T], handler: GetCoreSchemaHandler) -> CoreSchema:
         core = handler(source)
@@ -256,7 +257,7 @@ def part(cls: type[_T]) -> type[_T]:
         for value in schema["properties"].values():
             if value.get("default", ...) is None:
                 del value["default"]  # a value of None is absent, and null is refused
-        schema.update(getattr(cls, "SCHEMA", {}))
+        schema.update(packaged(rules) if rules is not None else {})
 
     more: dict[str, Any] = getattr(cls, "CONFIG", {})
     cls.__pydantic_config__ = cast("ConfigDict", {**_STRICT, "json_schema_extra": describe, **more})  # type: ignore[attr-defined]

@@ -15,7 +15,6 @@ from skillhub.errors import FormatError, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.document import (
     DIGEST,
-    NAME,
     Absent,
     Alias,
     Before,
@@ -35,9 +34,9 @@ from skillhub.formats.document import (
     visible,
     wrong,
 )
-from skillhub.formats.text import clean, command, grouped, is_alias, is_inner_path, line_of_marker, quote, word
+from skillhub.formats.text import clean, command, is_alias, is_inner_path, line_of_marker, packaged, quote, word
 from skillhub.model.reference import Git, GitHub, Mcp, holds_secret, name_in_uri, parse_remote
-from skillhub.model.version import VERSION_PATTERN, is_version
+from skillhub.model.version import is_version
 
 FIX = "skillhub lock fix"  # ``Project.lock`` adds the flags of its scope
 RESTORE = "restore it from version control, if that has it"
@@ -193,40 +192,10 @@ TreeDigest = Annotated[Digest, Read(_tree_digest, **DIGEST)]
 _Url = Annotated[str, Read(_url, type="string", minLength=1, **{"not": {"pattern": "^[^/?#]*://[^/?#]*@"}})]
 
 
-def _kind_schema(needed: str, unwanted: str, **properties: object) -> dict[str, object]:
-    """Return the JSON Schema of a kind of entry: its required keys, its forbidden keys, and ``properties``."""
-    forbidden = {key: False for key in unwanted.split()}
-    return {"required": needed.split(), "properties": {**forbidden, **properties}}
-
-
-def _text_like(pattern: str) -> dict[str, str]:
-    return {"type": "string", "pattern": pattern}
-
-
-_PLACE = {"minLength": 1, "not": {"anyOf": [{"pattern": "^~"}, {"pattern": r"(^|[/\\])\.\.([/\\]|$)"}]}}
-OFFERED = _kind_schema("url", "git path rev", source=NAME)
-# The five kinds of origin: a registry, a repository, a URL, an MCP server, this machine.
-ORIGINS = (
-    _kind_schema("digest url version", "git path rev", source=NAME, version=_text_like(VERSION_PATTERN)),
-    _kind_schema(
-        "git rev",
-        "digest url",
-        source=_text_like(r"^(git\+(https?://[^/@]+/|ssh://[^/:]+/|file:///)|github:[^/]+/[^/])"),
-        path={"minLength": 1, "not": _BELOW},
-    ),
-    _kind_schema("url", "git path rev", source=_text_like(r"^(https?://[^/?#@]+([/?#]|$)|oci://)")),
-    _kind_schema(
-        "url path",
-        "digest git rev",
-        source=_text_like(r"^mcp\+https?://[^/?#@]+([/?#]|$)"),
-        path=_text_like(r"^[A-Za-z][A-Za-z0-9+.-]*://([^/\\]+/)*[a-z0-9]+(-[a-z0-9]+)*$"),
-    ),
-    _kind_schema("path", "git rev url", source=_text_like(r"^local(\?plugin=[a-z0-9]+(-[a-z0-9]+)*)?$"), path=_PLACE),
-)
-
-
 # A skill and a source in the lock, and the check that an entry has exactly one kind of origin.
 
+# The kinds of origin: a registry, a repository, a URL, an MCP server, this machine; and last, a site.
+_KINDS_SCHEMA = "model/locked.schema.json"
 ROOT_CAP = 32_000  # bytes of the `root` of a registry; a client may have to read thousands
 LOCAL = "local"  # the `source` of a skill with a `path` on this machine
 _PLUGIN = "?plugin="  # in a `source`, before the name of the marketplace plugin that the skill is part of
@@ -283,7 +252,7 @@ class Locked:
     """
 
     NEEDED: ClassVar = ("capabilities", "requires")
-    SCHEMA: ClassVar = {"anyOf": [*ORIGINS, OFFERED]}
+    SCHEMA: ClassVar = _KINDS_SCHEMA
 
     source: Visible
     tree: TreeDigest
@@ -378,12 +347,7 @@ class LockedSource:
     ``kind`` is ``registry``, or ``well-known`` for a site, which has no root.
     """
 
-    SCHEMA: ClassVar = {
-        "oneOf": [
-            {"properties": {"kind": {"const": "registry"}}, "required": ["root"]},
-            {"properties": {"kind": {"const": "well-known"}, "root": False}},
-        ]
-    }
+    SCHEMA: ClassVar = "model/locked_source.schema.json"
 
     kind: Literal["registry", "well-known"]
     url: _Url
@@ -501,8 +465,11 @@ class Lock:
     @cached_property
     def dependents(self) -> Mapping[str, tuple[str, ...]]:
         """For each skill name that a locked skill needs, the skills that need it, in the order of the lock."""
-        needs = ((need, name) for name, entry in self.skills.items() for need in dict.fromkeys(entry.dependencies))
-        return grouped(needs)
+        dependents: dict[str, list[str]] = {}
+        for name, entry in self.skills.items():
+            for needed in dict.fromkeys(entry.dependencies):
+                dependents.setdefault(needed, []).append(name)
+        return {name: tuple(needing) for name, needing in dependents.items()}
 
     def root_of(self, entry: Locked) -> Digest | None:
         """Return the root of the entry's registry at the time of the lock; None if it is not from a registry."""
@@ -534,11 +501,12 @@ class Lock:
         return cls(dict(sorted(file.skills.items())), dict(sorted(file.sources.items())))
 
 
-# If every source is a registry, no skill has the keys of a site's skill.
-_WITHOUT_SITES: Any = {
-    "if": {"properties": {"sources": {"additionalProperties": {"properties": {"kind": {"const": "registry"}}}}}},
-    "then": {"properties": {"skills": {"additionalProperties": {"anyOf": list(ORIGINS)}}}},
-}
+def _without_sites(schema: dict[str, Any]) -> None:
+    """Add to the lock's schema: if every source is a registry, no skill has the keys of a site's skill."""
+    *origins, _ = packaged(_KINDS_SCHEMA)["anyOf"]
+    registry = {"properties": {"kind": {"const": "registry"}}}
+    schema["if"] = {"properties": {"sources": {"additionalProperties": registry}}}
+    schema["then"] = {"properties": {"skills": {"additionalProperties": {"anyOf": origins}}}}
 
 
 class LockFile(Document):
@@ -547,7 +515,7 @@ class LockFile(Document):
     docs/formats/lock.md has the others: no key twice, each source is in sources, no hidden characters, the bytes.
     """
 
-    model_config = ConfigDict(title="skillhub.lock, format 1", json_schema_extra=_WITHOUT_SITES)
+    model_config = ConfigDict(title="skillhub.lock, format 1", json_schema_extra=_without_sites)
 
     CAP = CAP
     NAMES_LINE = True
