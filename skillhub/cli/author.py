@@ -312,6 +312,7 @@ def _draw_key(key: Key, write: Callable[..., None]) -> None:
 
 # Targets that a registry is published to.
 
+_LOGINS = "docker login, SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD, the usual AWS variables, or git's helpers"
 _TARGETS = "expected a folder, s3://…, oci://…, github:OWNER/REPO or git+https://…"
 
 
@@ -322,10 +323,7 @@ def target_address(text: str) -> str:
         UsageError: the text is no target, or contains a credential.
     """
     if "://" in text and holds_secret(text):
-        hint = (
-            "docker login, SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD, the usual AWS variables, or git's helpers"
-        )
-        raise UsageError("expected a target without password or another credential", hint=hint)
+        raise UsageError("expected a target without password or another credential", hint=_LOGINS)
     if text.startswith(("git+", "github:", "git@")):
         from skillhub.registry.push_targets import branch_address
 

@@ -171,9 +171,8 @@ def _show_no_agent(outcome: Outcome, options: Options, common: Common, ports: Po
         return
     if not chosen_agents(options, ports.project.records(), ports.project.intent(), ports):
         again = to_enable(new, outcome, common, "--agent", "claude-code")
-        common.terminal.say(
-            f"no known agent is in use here, so only .agents/skills was written; to name one: {again}"
-        )
+        written = "no known agent is in use here, so only .agents/skills was written"
+        common.terminal.say(f"{written}; to name one: {again}")
 
 
 def _with_lists(outcome: Outcome, ports: Ports) -> Outcome:

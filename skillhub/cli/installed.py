@@ -169,9 +169,8 @@ def list_(common: Common) -> None:
     held = held_back(waiting, found.project) if waiting else {}
     enabled = [skill for skill in found.skills if skill.managed and skill.state == "enabled" and skill.links]
     missing = [skill.name for skill in enabled if not any(map(os.path.lexists, skill.links))]
-    lost = [
-        path for skill in enabled if skill.name not in missing for path in skill.links if not os.path.lexists(path)
-    ]
+    present = (skill for skill in enabled if skill.name not in missing)
+    lost = [path for skill in present for path in skill.links if not os.path.lexists(path)]
     held |= dict.fromkeys(missing, "missing")
     if found.skills:
         skills_table(_as_shown(found.skills, common), common.terminal, held)

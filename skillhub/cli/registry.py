@@ -105,10 +105,8 @@ def registry_build(
         hub = replace(registry, settings=registry.settings.at(url))
         done = outputs.build(hub, every, ScanCache(common.home, remember=not common.dry_run))
         site, known = hub.registry.site, hub.settings.url
-    for path in done.left_out:
-        common.terminal.warn(
-            f"warning: left out, since the registry uses its path or its name is too long: {quote(path)}"
-        )
+    why = "the registry uses its path or its name is too long"
+    common.terminal.warn_each(f"left out, since {why}: {quote(path)}" for path in done.left_out)
     if known is None:
         common.terminal.warn("warning: links are relative and the sitemap is empty: it needs --url URL")
     if common.json:

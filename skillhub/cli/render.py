@@ -136,10 +136,8 @@ def _show_edits(common: Common, outcome: Outcome) -> None:
         common.terminal.say(f"the edits of {names} would be saved in skillhub-edits/")
     for name, way in ways:
         if way == "merge":
-            agree = common.command("patch", name)
-            common.terminal.say(
-                f"the edits of {name} are merged into the new version; to keep them as a patch: {agree}"
-            )
+            agree = f"to keep them as a patch: {common.command('patch', name)}"
+            common.terminal.say(f"the edits of {name} are merged into the new version; {agree}")
 
 
 def _show_questions(outcome: Outcome, common: Common) -> set[str]:
@@ -348,9 +346,8 @@ def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: 
     for kind, _, name in sorted(need.partition(":") for need in supplied):
         if kind == "env" and name not in os.environ and not dry_run:
             keep = common.command("env", "set", name)
-            terminal.say(
-                f"{name} was set for this command only; export it where your agent runs, or store it: {keep}"
-            )
+            lasting = f"export it where your agent runs, or store it: {keep}"
+            terminal.say(f"{name} was set for this command only; {lasting}")
     ready = [each.name for each in outcome.skills if each.state == "disabled" and each not in waiting]
     if ready and not options.enable:
         stay = "would stay disabled until" if dry_run else "to enable the disabled skills"

@@ -104,9 +104,8 @@ class OwnEntry:
         details = (*self.server.facts(), f"{self.file.agent}: {self.file.path}")
         if self.file.scope == "project":
             details += ("it names folders of this machine: do not commit it for others",)
-        message = (
-            f"Write the MCP server {NAME}, which serves your skills, into the configuration of {self.file.agent}?"
-        )
+        target = f"the configuration of {self.file.agent}"
+        message = f"Write the MCP server {NAME}, which serves your skills, into {target}?"
         asked = ask([Question("mcp-serve", NAME, message, details, self.file.agent)], self.ports, dry_run)
         if not dry_run:
             created = (*self._created, *copies.missing_paths(self.ports.project, [self.file.path]))

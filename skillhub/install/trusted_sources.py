@@ -331,9 +331,8 @@ def trust_source(alias: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -
     if mine is None:
         return _trust_proposal(alias, pin, ports, dry_run=dry_run)
     if mine.place is not None:
-        hint = (
-            "a signer of its skills is trusted with skillhub publisher trust NAME --key FILE (or --certificate FILE)"
-        )
+        way = "skillhub publisher trust NAME --key FILE (or --certificate FILE)"
+        hint = f"a signer of its skills is trusted with {way}"
         raise UsageError(f"{alias} is {mine.place}, which has no root that could be trusted", hint=hint)
     _refuse(mine.url, pin, ports)
     root = _root(mine.url, pin, ports)
@@ -416,9 +415,8 @@ def _place_question(source: Source, ports: Ports) -> Question:
     offered = ports.open_place(source.ref).index()
     count = len(offered.skills)
     vouches = "no signature" if source.place else "only its server"
-    message = (
-        f"{word(source.url)} is not a registry: {vouches} protects its list of skills. Add it as {source.alias}?"
-    )
+    why = f"is not a registry: {vouches} protects its list of skills"
+    message = f"{word(source.url)} {why}. Add it as {source.alias}?"
     details = (*offered.warnings, f"it offers {amount(count, 'skill')}; each is asked about when it is installed")
     return Question("place", source.alias, message, details)
 

@@ -10,14 +10,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from hashlib import sha256
 from importlib import resources
 from itertools import combinations
 from urllib.parse import urlsplit
 from uuid import NAMESPACE_URL, uuid5
 
-from jinja2 import Template
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
@@ -91,9 +89,7 @@ def is_long(text: str) -> bool:
 # The paths of pages, and the facts that all pages share.
 
 
-@cache
-def _template(name: str) -> Template:
-    return environment(__package__, "templates").get_template(name)
+_ENVIRONMENT = environment(__package__, "templates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +123,7 @@ class _Site:
         """Return the path of a page and its content; ``up`` in a template is the way to the top of the site."""
         facts = {"search": False, "site": self, "path": path, "up": "../" * path.count("/"), **facts}
         facts["policy"] = WITH_SEARCH if facts["search"] else WITH_STYLE
-        return path, _template(template).render(facts).encode()
+        return path, _ENVIRONMENT.get_template(template).render(facts).encode()
 
 
 def skill_page(name: str) -> str:

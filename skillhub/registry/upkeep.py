@@ -215,12 +215,10 @@ def refresh(folder: str, signing: Signing, within: float = WITHIN_DAYS, roles: S
     if not 0 <= within <= DAYS_MAX:
         raise UsageError(f"expected 0 to {DAYS_MAX} days, found {within}")
     with opened(folder, signing) as hub:
-        expiring_roles = [each.role for each in expiring(hub.metadata, signing.now, within)]
-        expiring_roles = [
-            each for each in expiring_roles if rule_of(each).online and _general_role(each) not in roles
-        ]
+        expiring_roles = (each.role for each in expiring(hub.metadata, signing.now, within))
+        renewable = [role for role in expiring_roles if rule_of(role).online and _general_role(role) not in roles]
         chosen = [role for role in hub.metadata.documents if _general_role(role) in roles]
-        after = hub.metadata.renewed([*chosen, *expiring_roles], hub.keys.of, hub.dates)
+        after = hub.metadata.renewed([*chosen, *renewable], hub.keys.of, hub.dates)
         hub.serve(after)
     before = hub.metadata.documents
     renewed = tuple(_expiry(role, after) for role, data in after.documents.items() if before[role] != data)

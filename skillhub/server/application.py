@@ -14,14 +14,13 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from threading import Event, Lock
 from time import monotonic
 from typing import Any, Final
 
 import uvicorn
 from anyio import to_thread
-from jinja2 import Template
 from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -180,6 +179,7 @@ PER_PAGE: Final = 50
 _FINDINGS: Final = 20
 _NAMES: Final = 40
 _FRESH: Final = 1.0
+_TEMPLATES: Final = environment("skillhub.server")
 PAGE_HEADERS: Final = {"Content-Security-Policy": f"{NOTHING_LOADS}; style-src 'self'"}
 
 
@@ -203,7 +203,7 @@ class StatusPage:
                 self._agents, self._read_at = [*_agents(workplace)], monotonic()
             agents = self._agents
         reasons = {skill.path: skill.why for _, catalog in agents for skill in catalog.skills if skill.held}
-        return _template().render(
+        return _TEMPLATES.get_template("page.html").render(
             version=__version__,
             folder=workplace.around.cwd,
             total=len(every),
@@ -213,11 +213,6 @@ class StatusPage:
             agents=[row for row, _ in agents],
             most=_NAMES,
         )
-
-
-@cache
-def _template() -> Template:
-    return environment("skillhub.server").get_template("page.html")
 
 
 def _row(workplace: Workplace, skill: Skill, reasons: Mapping[str | None, Mapping[str, str]]) -> dict[str, Any]:

@@ -412,9 +412,8 @@ def _rank(parts: list[str]) -> tuple[int, int] | None:
 
 def _is_part(folder: str, found: Collection[str]) -> bool:
     """Return whether the folder lies in another one of ``found``."""
-    return any(folder[:end] in found for end, char in enumerate(folder) if char == "/") or (
-        bool(folder) and "" in found
-    )
+    parents = (folder[:end] for end, char in enumerate(folder) if char == "/")
+    return any(parent in found for parent in parents) or (bool(folder) and "" in found)
 
 
 # The files that name the skills and plugins of a repository are read together, since each read may be a request.

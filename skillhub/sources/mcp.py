@@ -43,6 +43,7 @@ _ANSWER_CAP = 8 << 20
 _SESSION_MAX = 1024
 _LOGIN_OR_LATER = frozenset({401, 429})
 _NOT_THERE = (-32602, -32002)  # the latter from servers before 2026-07-28
+_CHANGED_HINT = "if the skill changed while it was read, the same command gets it; else ask whoever runs the server"
 _BLANK_LINE = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
 
@@ -407,10 +408,7 @@ class McpPlace:
             raise FormatError(f"expected the content of {quote(file.uri)}", where=self._ref.place)
         if len(data) != file.size or Digest.of(data) != file.digest:
             message = f"expected {file.size} bytes with {file.digest}, found {len(data)} with {Digest.of(data)}"
-            hint = (
-                "if the skill changed while it was read, the same command gets it; else ask whoever runs the server"
-            )
-            raise WrongBytes(message, where=clean(file.uri), hint=hint)
+            raise WrongBytes(message, where=clean(file.uri), hint=_CHANGED_HINT)
         return data
 
     def _check_time(self, deadline: float) -> None:
@@ -448,9 +446,8 @@ def _check_frontmatter(entry: McpSkill, tree: Tree) -> None:
 def _is_same(node: Node, value: object) -> bool:
     """Return whether a typed YAML parser would give this value for a node, whose scalars are all text."""
     if isinstance(node, dict):
-        return (
-            isinstance(value, dict) and node.keys() == value.keys() and all(_is_same(node[k], value[k]) for k in node)
-        )
+        has_keys = isinstance(value, dict) and node.keys() == value.keys()
+        return has_keys and all(_is_same(node[key], value[key]) for key in node)  # type: ignore[index]
     if isinstance(node, list):
         is_list = isinstance(value, list) and len(value) == len(node)
         return is_list and all(map(_is_same, node, value))  # type: ignore[call-overload]

@@ -250,10 +250,8 @@ class TufRegistry:
         for word in registry_rules.searched(text) or [""]:
             part = registry_rules.walk(first, word, self.part)
             if part.prefix.startswith(word) and len(part.rows) < part.count:
-                what = f"begin with {word}" if word else "are listed"
-                warnings.append(
-                    f"{part.count:,} entries {what}, of which {len(part.rows)} were read: search for more words"
-                )
+                what = f"{part.count:,} entries {f'begin with {word}' if word else 'are listed'}"
+                warnings.append(f"{what}, of which {len(part.rows)} were read: search for more words")
             for row in part.rows:
                 url = f"{self.url}/{WELL_KNOWN}/{skill_path(row.name)}"
                 skills[row.name] = (Release(url=url, **row.model_dump(exclude={"key", "document"})),)

@@ -70,9 +70,8 @@ def public_documents(index: Index, signed: Mapping[str, bytes], names: Collectio
     Each skill has an index of its own, for clients that would otherwise read the whole listing. Most of these clients
     know no withdrawn and no yanked release: they would install it.
     """
-    documents = {
-        f"{name}/{WELL_KNOWN}/{LISTING_PATH}": _listing(index, offered(index, [name]), "../../../") for name in names
-    }
+    listings = ((name, _listing(index, offered(index, [name]), "../../../")) for name in names)
+    documents = {f"{name}/{WELL_KNOWN}/{LISTING_PATH}": listing for name, listing in listings}
     documents |= {f"{WELL_KNOWN}/{path}": signed[path] for path in map(skill_path, names) if path in signed}
     if LISTING_PATH in signed:
         documents[f"{WELL_KNOWN}/{LISTING_PATH}"] = _listing(index, offered(index, index.skills), "../../")

@@ -172,7 +172,8 @@ def _material(material: Mapping[str, object]) -> tuple[Digest | None, tuple[Cert
     certificates = items(chain["certificates"], "certificates")
     if not 1 <= len(certificates) <= x509.LONGEST:
         raise BadSignature("chain-length", f"expected 1 to {x509.LONGEST} certificates, found {len(certificates)}")
-    return None, tuple(_certificate(certificate) for certificate in certificates)
+    texts = (fields(each, "certificates", required=("rawBytes",))["rawBytes"] for each in certificates)
+    return None, tuple(x509.parse(_decode(text, "rawBytes")) for text in texts)
 
 
 def _hint(value: object) -> Digest | None:
@@ -184,12 +185,6 @@ def _hint(value: object) -> Digest | None:
     if not isinstance(hint, str) or not is_hex(hint):
         raise BadSignature("hint", f"expected the SHA-256 of the public key in hex, found {shown(hint)}")
     return Digest("sha256:" + hint)
-
-
-def _certificate(value: object) -> Certificate:
-    from skillhub.trust import x509  # noqa: PLC0415 - as above
-
-    return x509.parse(_decode(fields(value, "certificates", required=("rawBytes",))["rawBytes"], "rawBytes"))
 
 
 def _encode(data: bytes) -> str:
