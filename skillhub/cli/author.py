@@ -226,14 +226,13 @@ def own_key(key: str, common: Common) -> PrivateKey:
 
 # ``key``: makes, lists, shows and imports the keys that skills are signed with.
 
+NewKey = Annotated[str, Arg("[NAME]", "The name of the key.")]
 Kind = Annotated[
     Literal["p256", "p384", "ed25519"], Arg("--kind", "Every verifier supports p256; few support ed25519.")
 ]
 
 
-def key_new(
-    common: Common, name: Annotated[str, Arg("[NAME]", "The name of the key.")] = "default", kind: Kind = "p256"
-) -> None:
+def key_new(common: Common, name: NewKey = "default", kind: Kind = "p256") -> None:
     """Create a key to sign skills with. Give its public half to the users of your skills.
 
     The passphrase is that of SKILLHUB_PASSPHRASE; without it, the command asks for one on a terminal.

@@ -261,9 +261,10 @@ def _as_shown(skills: Sequence[Skill], common: Common) -> list[Skill]:
     return shown
 
 
-def verify(
-    common: Common, names: Annotated[Strings, Arg("[NAME]...", "Installed skills (default: all).")] = None
-) -> int:
+SkillNames = Annotated[Strings, Arg("[NAME]...", "Installed skills (default: all).")]
+
+
+def verify(common: Common, names: SkillNames = None) -> int:
     """Check every byte of the installed skills against the lock, and their signatures. Needs no network.
 
     Exits 1 if a file or a signature differs from the lock.

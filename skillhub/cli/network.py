@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, partial
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from skillhub.model.index import Release
     from skillhub.model.question import Approver
     from skillhub.net.fetch import Arrived, Fetcher, Web, Who
-    from skillhub.project.intent import PlaceRef
+    from skillhub.project.intent import PlaceRefs
     from skillhub.sources.bundle import SkillBundle
     from skillhub.sources.configured import Source, Sources
     from skillhub.sources.layout import Snapshot
@@ -429,9 +429,7 @@ def approver(common: Common, *, allow_unsigned: bool = False) -> Approver:
     return Person(common.terminal, flags)
 
 
-def pick_releases(
-    common: Common, releases: Sequence[Release], places: Mapping[str, PlaceRef] | None = None
-) -> Sequence[Release]:
+def pick_releases(common: Common, releases: Sequence[Release], places: PlaceRefs | None = None) -> Sequence[Release]:
     """Let a person pick releases; return none if they stop, or if there is no person to ask.
 
     ``places`` are the user's sources that are no registries. Only the command ``pick`` passes them, with releases

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 
 from skillhub.cli.terminal import BAR, Terminal, cells_of, obeys_escapes, screen_size, shortened
 from skillhub.formats.text import Quoted, collapsed, word
 from skillhub.model.index import Release, words_for
 from skillhub.model.lock import Lock, Locked
-from skillhub.project.intent import PlaceRef, is_from
+from skillhub.project.intent import PlaceRefs, is_from
 
 _NUMBERS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 
@@ -28,9 +28,7 @@ class Offered:
         descriptions: The description of each release, in one line.
     """
 
-    def __init__(
-        self, releases: Sequence[Release], lock: Lock, base: str, places: Mapping[str, PlaceRef] | None = None
-    ) -> None:
+    def __init__(self, releases: Sequence[Release], lock: Lock, base: str, places: PlaceRefs | None = None) -> None:
         self.releases = sorted(releases, key=_group)
         self.groups = [collapsed(_group(each)) for each in self.releases]
         called = words_for(self.releases)
@@ -95,13 +93,13 @@ def _group(release: Release) -> str:
     return release.qualifier or (release.path or "").rpartition("/")[0]
 
 
-def _mark(release: Release, lock: Lock, base: str, places: Mapping[str, PlaceRef] | None) -> str:
+def _mark(release: Release, lock: Lock, base: str, places: PlaceRefs | None) -> str:
     entries = [entry for name, entry in lock.skills.items() if entry.own_name(name) == release.name]
     is_it = any(_is_of(release, each, base, places) for each in entries)
     return "installed" if is_it else "name in use" if release.name in lock.skills else ""
 
 
-def _is_of(release: Release, entry: Locked, base: str, places: Mapping[str, PlaceRef] | None) -> bool:
+def _is_of(release: Release, entry: Locked, base: str, places: PlaceRefs | None) -> bool:
     if places is not None and entry.named:
         return entry.source == release.source
     if entry.local:

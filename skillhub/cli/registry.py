@@ -41,6 +41,7 @@ from skillhub.trust.roles import OWN
 
 registry_cosign, registry_watch = author.registry_cosign, author.registry_watch
 Dir = Annotated[str, Arg("DIR", "The registry's folder.")]
+RegistryPlace = Annotated[str, Arg("DIR|URL", "The registry's folder, or its URL.")]
 Wanted = Annotated[str, Arg("NAME@VERSION", "The release.")]
 Roots = Annotated[Strings, Arg("--certificate FILE", "A root certificate of the publisher (PEM; repeatable).")]
 Names = Annotated[Strings, Arg("--name SKILL", "A skill that the publisher may publish (repeatable).")]
@@ -510,9 +511,7 @@ def _ask(planned: ReleasePlan, where: str, common: Common) -> list[Asked]:
     return [(each, dict(answers).get(each, YES)) for each in questions]
 
 
-def registry_check(
-    common: Common, place: Annotated[str, Arg("DIR|URL", "The registry's folder, or its URL.")]
-) -> int:
+def registry_check(common: Common, place: RegistryPlace) -> int:
     """Verify a registry as a client does. Checks all metadata and every release of every skill; exits 1 on a problem.
 
     Metadata that expires soon is a warning.

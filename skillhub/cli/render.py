@@ -408,11 +408,12 @@ def remember_idle(common: Common, project: Project, store: Store, trees: Mapping
 
 # Errors: to a person as lines on stderr, to a script as JSON on stdout.
 
+CommandOf = Callable[[list[str]], tuple[str, frozenset[str]]]
 _UNREACHED = ("cannot fetch it", "the server cannot be reached")
 _REPORT = "this is a bug in skillhub; please report it at https://github.com/skillhub/skillhub/issues"
 
 
-def fail(error: Exception, args: list[str], command_of: Callable[[list[str]], tuple[str, frozenset[str]]]) -> int:
+def fail(error: Exception, args: list[str], command_of: CommandOf) -> int:
     """Print ``error`` on stderr, and with ``--json`` also on stdout, and return the exit status.
 
     Args:
@@ -472,9 +473,7 @@ _SPELLED = [(name, *word.partition("=")) for name, each in COMMANDS.items() for 
 _ELSEWHERE = {"version": "--version"} | {word: f"{name} {rest}".rstrip() for name, word, _, rest in _SPELLED}
 
 
-def _usage_of_typer(
-    error: Exception, args: list[str], command_of: Callable[[list[str]], tuple[str, frozenset[str]]]
-) -> SkillhubError | None:
+def _usage_of_typer(error: Exception, args: list[str], command_of: CommandOf) -> SkillhubError | None:
     """Return an error of the parser as a ``UsageError``; None for other errors. The terminal cleans quoted words."""
     if not callable(getattr(error, "format_message", None)):
         return None

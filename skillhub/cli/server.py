@@ -27,6 +27,7 @@ from skillhub.model.skill import Skill
 from skillhub.project.mcp_config import DIALECTS, agents_with_file
 
 HOME: Final = "SKILLHUB_HOME"
+Agents = Annotated[Strings, Arg("--agent NAME", "The agent (repeatable).")]
 
 
 # skillhub's entry in an agent's configuration, and the check of MCP servers.
@@ -42,9 +43,7 @@ def show_entry(common: Common, agent: str) -> None:
     common.terminal.lines(entry.text)
 
 
-def mcp_install(
-    common: Common, agent: Annotated[Strings, Arg("--agent NAME", "The agent (repeatable).")] = None
-) -> None:
+def mcp_install(common: Common, agent: Agents = None) -> None:
     """Write the entry of `skillhub mcp` for an agent. Asks first.
 
     The entry in the agent's configuration runs `skillhub mcp`. With --global, it applies to all of your projects.
@@ -72,9 +71,7 @@ def mcp_install(
         common.terminal.say(f"note: the agent has to start with the same {HOME}, or it finds no skills")
 
 
-def mcp_remove(
-    common: Common, agent: Annotated[Strings, Arg("--agent NAME", "The agent (repeatable).")] = None
-) -> None:
+def mcp_remove(common: Common, agent: Agents = None) -> None:
     """Remove the entry that `mcp install` wrote. One that was changed since stays in the agent's configuration.
 
     Example: skillhub mcp remove --agent claude-code

@@ -38,6 +38,7 @@ from skillhub.runtime.overview import Section, section
 from skillhub.runtime.ranking import LIMIT_MAX
 from skillhub.scan import scan
 
+Message = Annotated[str, Arg("TEXT", "A user's message to an agent.")]
 HostName = Annotated[str, Arg("--host NAME", "The agent whose folders, rules and texts to use.")]
 Window = Annotated[int | None, Arg("--window TOKENS", "The size of the model's context, in tokens.", min=1)]
 
@@ -339,9 +340,7 @@ def _show_bill(seen: Section, common: Common) -> None:
         common.terminal.say(f"{seen.used:>8,}{limit} {seen.unit} in all, with the text around the skills", "dim")
 
 
-def resolve(
-    common: Common, text: Annotated[str, Arg("TEXT", "A user's message to an agent.")], host: HostName = "agents"
-) -> None:
+def resolve(common: Common, text: Message, host: HostName = "agents") -> None:
     """Show the skills that a message to an agent names, and the rest of the message. Loads no skill.
 
     If a mention may mean several skills, all of them are listed and none is chosen.

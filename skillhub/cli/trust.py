@@ -38,6 +38,7 @@ from skillhub.trust.keys import Identity, PublicKey
 from skillhub.trust.roles import view_root
 
 SourceName = Annotated[str, Arg("NAME", "The source's alias.")]
+SourceNames = Annotated[Strings, Arg("[NAME]...", "Sources (default: all without a root).")]
 Root = Annotated[str | None, Arg("--root FILE", "The registry's 1.root.json, from a channel that you trust.")]
 Fingerprint = Annotated[str | None, Arg("--fingerprint sha256:…", "The SHA-256 of the registry's 1.root.json.")]
 _ROOTLESS: dict[SourceKind, str] = {
@@ -168,9 +169,7 @@ def source_show(common: Common, name: SourceName) -> None:
     common.terminal.table(("NAME", "VERSION", "PUBLISHER", "DESCRIPTION"), cells, is_short=True)
 
 
-def source_refresh(
-    common: Common, names: Annotated[Strings, Arg("[NAME]...", "Sources (default: all without a root).")] = None
-) -> None:
+def source_refresh(common: Common, names: SourceNames = None) -> None:
     """Read the lists of sources again, and show new and removed skills. Installed skills do not change.
 
     Example: skillhub source refresh anthropics

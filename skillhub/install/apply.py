@@ -22,7 +22,7 @@ from skillhub.install.obtain import by_lock
 from skillhub.model.hosts import Scope
 from skillhub.model.lock import Lock
 from skillhub.model.provenance import Record, Records, source_changes
-from skillhub.model.question import Asked
+from skillhub.model.question import Answers, Asked
 from skillhub.model.skill import Skill
 from skillhub.project import copies, mcp_config
 from skillhub.project.copies import NeedCheck, need_check, view, with_stored_values
@@ -118,9 +118,7 @@ def carry_out(
     )
 
 
-def _decided(
-    plans: Sequence[Plan], answers: Mapping[str, Sequence[Asked]], state: State, ports: Ports
-) -> tuple[list[Change], NeedCheck]:
+def _decided(plans: Sequence[Plan], answers: Answers, state: State, ports: Ports) -> tuple[list[Change], NeedCheck]:
     """Return the change of each plan (a skill that needs a waiting one waits) and the check of needs afterwards."""
     enabled = state.records.enabled(state.lock.skills) | {each.name for each in plans} if plans else set[str]()
     is_satisfied = need_check(ports.environ, enabled)
@@ -157,9 +155,7 @@ def _is_recorded(change: Change, state: State) -> bool:
     )
 
 
-def _with_edit_choices(
-    plans: Sequence[Plan], answers: Mapping[str, Sequence[Asked]], state: State
-) -> tuple[list[Plan], list[str]]:
+def _with_edit_choices(plans: Sequence[Plan], answers: Answers, state: State) -> tuple[list[Plan], list[str]]:
     """Return the plans with the user's choices for edited copies, and the names of the skills that stay unchanged.
 
     Raises:

@@ -60,9 +60,10 @@ class ResolvedSkill:
         return replace(self, name=name, acquisition=acquisition, is_locked=self.is_locked and name == self.name)
 
 
-def resolve_ref(
-    ref: Ref, options: Options, state: State, ports: Ports, *, named_by: Who = "person"
-) -> tuple[list[ResolvedSkill], tuple[str, ...]]:
+_Skills = tuple[list[ResolvedSkill], tuple[str, ...]]  # and warnings
+
+
+def resolve_ref(ref: Ref, options: Options, state: State, ports: Ports, *, named_by: Who = "person") -> _Skills:
     """Return the skills that a reference names, and warnings; ``named_by`` is as for ``Ports.open_place``.
 
     Raises:
@@ -77,9 +78,7 @@ def resolve_ref(
     return [resolved[0].renamed(options.alias)], warnings
 
 
-def _skills_of(
-    ref: Ref, options: Options, state: State, ports: Ports, named_by: Who
-) -> tuple[list[ResolvedSkill], tuple[str, ...]]:
+def _skills_of(ref: Ref, options: Options, state: State, ports: Ports, named_by: Who) -> _Skills:
     """Return the skills of a reference, each under its own name unless the lock has it under the alias.
 
     Raises:
@@ -132,9 +131,7 @@ def _of_remote(
     return ResolvedSkill(release.name, by_place(place, ref.source, release, ports), wanted, options.every, release)
 
 
-def _of_folder(
-    ref: Local, options: Options, state: State, ports: Ports
-) -> tuple[list[ResolvedSkill], tuple[str, ...]]:
+def _of_folder(ref: Local, options: Options, state: State, ports: Ports) -> _Skills:
     full = os.path.expanduser(ref.path)
     if not os.path.isdir(full) or os.path.lexists(os.path.join(full, SKILL_MD)):
         return [_of_path(ref.path, state, ports)], ()

@@ -281,6 +281,9 @@ class PartDocument(_OfRegistry):
     parts: Members[_Prefix, PinnedPart]
 
 
+ReadPart = Callable[[str, PinnedPart], PartDocument]  # by its prefix
+
+
 def parse_listing(data: bytes, where: str) -> Index:
     """Return the skills in the ``index.json`` of a site (Agent Skills Discovery v0.2.0), one release for each name.
 

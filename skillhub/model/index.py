@@ -79,6 +79,9 @@ class Release:
         return ""
 
 
+Releases = Mapping[str, tuple[Release, ...]]  # by the name of the skill
+
+
 _TIME = re.compile(r"\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ", re.ASCII)
 Pem = Annotated[
     str, Read(text_that(lambda text: text.startswith("-----BEGIN "), "PEM"), type="string", pattern="^-----BEGIN ")
@@ -123,7 +126,7 @@ class Index:
     A repository may hold several skills with one name, in several folders or plugins: then these are the "releases".
     """
 
-    skills: Mapping[str, tuple[Release, ...]]
+    skills: Releases
     admissions: Mapping[str, Admission] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 

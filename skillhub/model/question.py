@@ -138,6 +138,7 @@ class Approver(Protocol):
 
 
 Asked = tuple[Question, Answer]
+Answers = Mapping[str, Sequence[Asked]]  # by skill
 
 
 def answered_by(question: Question, flags: Collection[str]) -> bool:

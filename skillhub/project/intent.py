@@ -43,6 +43,7 @@ from skillhub.model.reference import Git, GitHub, Local, Mcp, Oci, Remote, canon
 from skillhub.model.version import range_of
 
 PlaceRef = Git | GitHub | Oci | Mcp | Local  # the targets of an alias besides a registry and a site
+PlaceRefs = Mapping[str, PlaceRef]  # by alias
 SourceKind = Literal["registry", "well-known", "git", "oci", "mcp", "folder"]
 PLACE_KIND: Mapping[type[PlaceRef], SourceKind] = {Git: "git", GitHub: "git", Oci: "oci", Mcp: "mcp", Local: "folder"}
 _URL = re.compile(r"https?://[^/?#\\]|embedded:\Z", re.ASCII | re.IGNORECASE)
@@ -347,7 +348,7 @@ def is_at_place(entry: Locked, place: PlaceRef, base: str) -> bool:
         return False
 
 
-def in_full(intent: Intent, lock: Lock, known: Mapping[str, PlaceRef] | None = None) -> Intent:
+def in_full(intent: Intent, lock: Lock, known: PlaceRefs | None = None) -> Intent:
     """Return the intent with each alias of a location replaced by the location.
 
     Args:

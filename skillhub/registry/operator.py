@@ -24,7 +24,7 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.document import NAME, ExtensibleDocument, Read, integer, json_bytes, matching, name_that
 from skillhub.formats.text import NAME_RULE, as_command, grouped, is_name, quote, spell_time
 from skillhub.model.discovery import PartRow, Pinned, admitted, parse_listing, parse_namespaces, parse_releases
-from skillhub.model.index import Admission, Index, Release, index_path, namespace_path
+from skillhub.model.index import Admission, Index, Release, Releases, index_path, namespace_path
 from skillhub.model.reference import check_port
 from skillhub.model.tree import Tree
 from skillhub.registry import log_writer
@@ -285,8 +285,7 @@ class Signing:
         return spell_time(self.now)
 
 
-_Skills = Mapping[str, tuple[Release, ...]]
-_NO_SKILLS: _Skills = MappingProxyType({})
+_NO_SKILLS: Releases = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -340,7 +339,7 @@ class OpenRegistry:
         return None if data is None else written.LargeListing(part_of("", None, data, PARTS), self.registry.content)
 
     def index(
-        self, names: Collection[str] | None = None, publishers: Collection[str] = (), listed: _Skills = _NO_SKILLS
+        self, names: Collection[str] | None = None, publishers: Collection[str] = (), listed: Releases = _NO_SKILLS
     ) -> Index:
         """Return the releases and admissions of the registry, read from its documents.
 
@@ -383,7 +382,7 @@ class OpenRegistry:
     def _offered(
         self,
         admissions: Mapping[str, Admission],
-        described: _Skills = _NO_SKILLS,
+        described: Releases = _NO_SKILLS,
         owners: Collection[str] | None = None,
     ) -> Index:
         """Return an index of these admissions with the releases of their publishers, or only of ``owners``."""

@@ -17,7 +17,7 @@ from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
 from skillhub.trust.keys import PAYLOAD_TYPE, PrivateKey, PublicKey, pae
 
 if TYPE_CHECKING:
-    from skillhub.trust.x509 import Certificate
+    from skillhub.trust.x509 import Certificate, Certificates
 
 # The outer two layers of a skill's signature: a Sigstore bundle v0.3, and in it a DSSE envelope.
 # Parsing is strict: a form that the reference implementation of OpenSSF Model Signing does not write is refused,
@@ -43,7 +43,7 @@ class Bundle:
     payload: bytes
     signature: bytes
     hint: Digest | None = None
-    chain: tuple[Certificate, ...] = ()
+    chain: Certificates = ()
     sigstore: bytes | None = None
 
     @classmethod
@@ -381,7 +381,7 @@ class Envelope:
 
     tree: Tree
     hint: Digest | None
-    chain: tuple[Certificate, ...]
+    chain: Certificates
     signed: bytes
     signature: bytes
     bundle: bytes | None = None
@@ -415,9 +415,7 @@ def read(tree: Tree) -> Envelope | None:
     return Envelope(covered, bundle.hint, bundle.chain, signed, bundle.signature, bundle.sigstore)
 
 
-def sign(
-    tree: Tree, name: str, key: PrivateKey, chain: tuple[Certificate, ...] = (), left_out: tuple[str, ...] = ()
-) -> bytes:
+def sign(tree: Tree, name: str, key: PrivateKey, chain: Certificates = (), left_out: tuple[str, ...] = ()) -> bytes:
     """Return the bytes of ``skill.oms.sig`` for ``tree``, the same each time.
 
     It covers neither a present signature nor the ``.git*`` files that no signature may cover.

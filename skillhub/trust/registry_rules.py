@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from skillhub.errors import BadMetadata, NameNotOwned, NotFound, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import grouped, quote
-from skillhub.model.index import Admission, Release
+from skillhub.model.index import Admission, Release, Releases
 
 if TYPE_CHECKING:
-    from skillhub.model.discovery import PartDocument, Pinned, PinnedPart
+    from skillhub.model.discovery import PartDocument, Pinned, PinnedPart, ReadPart
 
 
 def refuse_shared(admissions: Iterable[Admission]) -> None:
@@ -42,9 +42,7 @@ def admission_of(name: str, publisher: str, admissions: Mapping[str, Admission])
     return admission
 
 
-def released_by(
-    admission: Admission, publisher: str, releases: tuple[Release, ...]
-) -> Mapping[str, tuple[Release, ...]]:
+def released_by(admission: Admission, publisher: str, releases: tuple[Release, ...]) -> Releases:
     """Return the releases of an index document by name.
 
     Raises:
@@ -181,9 +179,7 @@ def leading_to(part: PartDocument, text: str) -> str | None:
     return next((prefix for prefix in part.parts if prefix.startswith(text) or text.startswith(prefix)), None)
 
 
-def walk(
-    part: PartDocument, text: str, read: Callable[[str, PinnedPart], PartDocument], most: int = DEPTH_MAX
-) -> PartDocument:
+def walk(part: PartDocument, text: str, read: ReadPart, most: int = DEPTH_MAX) -> PartDocument:
     """Return the lowest part on the path from ``part`` to the keys that begin with ``text``.
 
     Args:
@@ -199,7 +195,7 @@ def walk(
     return part
 
 
-def every_part(part: PartDocument, read: Callable[[str, PinnedPart], PartDocument]) -> Iterator[PartDocument]:
+def every_part(part: PartDocument, read: ReadPart) -> Iterator[PartDocument]:
     """Yield a part and all below it; ``read`` is as for ``walk``."""
     yield part
     for prefix, pinned in part.parts.items():

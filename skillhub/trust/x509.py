@@ -65,6 +65,9 @@ class Certificate:
         return _issued(self, other)
 
 
+Certificates = tuple[Certificate, ...]
+
+
 @lru_cache(maxsize=256)  # a verification with P-384 takes 0.5 ms, and the skills of a publisher share their chain
 def _issued(issuer: Certificate, certificate: Certificate) -> bool:
     try:
@@ -95,7 +98,7 @@ class Path:
     expired: bool
 
 
-def verify(chain: tuple[Certificate, ...], roots: Iterable[Certificate], now: datetime) -> Path:
+def verify(chain: Certificates, roots: Iterable[Certificate], now: datetime) -> Path:
     """Return the path from the leaf ``chain[0]`` to the nearest of ``roots``, or to the chain's own end.
 
     Every certificate of the chain must be issued by the next one, whether or not the path needs it.
@@ -123,9 +126,7 @@ def verify(chain: tuple[Certificate, ...], roots: Iterable[Certificate], now: da
     return Path(root, expired=any(now > certificate.not_after for certificate in path))
 
 
-def _anchor(
-    chain: tuple[Certificate, ...], roots: tuple[Certificate, ...]
-) -> tuple[tuple[Certificate, ...], Certificate | None]:
+def _anchor(chain: Certificates, roots: Certificates) -> tuple[Certificates, Certificate | None]:
     for length, certificate in enumerate(chain, 1):
         for root in roots:
             if root.issued(certificate):
@@ -272,7 +273,7 @@ MALFORMED = (
 )
 
 
-def load(pem: bytes) -> tuple[Certificate, ...]:
+def load(pem: bytes) -> Certificates:
     """Return the certificates in ``pem``, in its order.
 
     Raises:
