@@ -114,8 +114,7 @@ def _explain(word: str, common: Common) -> None:
         return
     rule = reports.RULES.get(word) or reports.RULES.get(word.upper())
     if rule is None:
-        close = did_you_mean(spelled_like(word, reports.RULES))
-        hint = f"{close} skillhub audit --explain all lists the rules".lstrip()
+        hint = did_you_mean(spelled_like(word, reports.RULES), "skillhub audit --explain all lists the rules")
         raise UsageError(f"there is no rule {quote(word)}", hint=hint)
     if common.json:
         return common.answer("audit --explain", asdict(rule))

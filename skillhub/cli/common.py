@@ -160,9 +160,9 @@ class Common:
             fit = [each for each in there if typed in (each, each.rpartition("/")[2])]
             if len(fit) != 1:
                 message = f"--package: {'two packages are' if fit else 'no package is'} named {quote(self.package)}"
-                meant = did_you_mean(spelled_like(typed, [*there, *map(os.path.basename, there)]))
                 known = f"there are: {', '.join(there)}" if there else "this project has no packages"
-                raise UsageError(message, where=found.intent_path, hint=f"{meant} {known}".lstrip())
+                hint = did_you_mean(spelled_like(typed, [*there, *map(os.path.basename, there)]), known)
+                raise UsageError(message, where=found.intent_path, hint=hint)
             found.package = fit[0]
         return found
 

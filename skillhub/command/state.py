@@ -191,7 +191,7 @@ def refuse_unknown(
             alias, _, pinned = name.rpartition(":")
             bare, _, version = pinned.partition("@")
             rest = f"{listed} shows installed skills; {adopt} adopts unmanaged ones"
-            hint = users_hint(bare, project) or f"{did_you_mean(spelled_like(bare, installed))} {rest}".lstrip()
+            hint = users_hint(bare, project) or did_you_mean(spelled_like(bare, installed), rest)
             if version and bare in installed and is_alias(alias or bare):
                 hint = f"to install another version: {command(project.scope, 'install', name)}"
             raise NotFound(f"no skill named {quote(name)} is installed here", where=project.base, hint=hint)

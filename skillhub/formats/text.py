@@ -295,9 +295,9 @@ def spelled_like(name: str, known: Iterable[str]) -> list[str]:
     return [*dict.fromkeys((*longer, *close(name, names)))][:3]
 
 
-def did_you_mean(names: Sequence[str]) -> str:
-    """Return the question ``did you mean …?`` with these names; empty if there are none."""
-    return f"did you mean {' or '.join(names)}?" if names else ""
+def did_you_mean(names: Sequence[str], then: str = "") -> str:
+    """Return the question ``did you mean …?`` with these names, unless there are none, and ``then`` after it."""
+    return " ".join(filter(None, (f"did you mean {' or '.join(names)}?" if names else "", then)))
 
 
 def hint_to_name(text: str) -> str:
@@ -310,8 +310,8 @@ def hint_to_name(text: str) -> str:
         return f"{as_command('skillhub', 'source', 'show', text[:-1])} lists what it has; put ./ before a path"
     if text.endswith((".zip", ".skill", ".tar.gz", ".tgz")):
         spelled, is_meant = f"./{text}", True
-    meant = did_you_mean([as_word(spelled)] if is_meant else [])
-    return f"{meant} a name is of {NAME_RULE}; put ./ before a path".lstrip()
+    rule = f"a name is of {NAME_RULE}; put ./ before a path"
+    return did_you_mean([as_word(spelled)] if is_meant else [], rule)
 
 
 # Times in documents: UTC, to the second, such as ``2026-01-02T03:04:05Z``.

@@ -387,7 +387,7 @@ def typed(ref: Named, ports: Ports) -> Iterator[None]:
                 with suppress(SkillhubError):  # the error stands without the similar names
                     offered |= dict.fromkeys(ports.listing(ports.sources.get(alias), ref.name).skills, alias)
             similar = [f"{offered[each]}:{each}" for each in spelled_like(ref.name, offered)]
-            error.hint = f"{did_you_mean(similar)} {error.hint}".lstrip()
+            error.hint = did_you_mean(similar, error.hint or "")
         raise
 
 

@@ -78,7 +78,7 @@ class SkillProfiles:
         known = self.all()
         if name not in known:
             listed = f"{command(self._project.scope, 'profile', 'list')} shows your profiles here"
-            hint = f"{did_you_mean(spelled_like(name, known))} {listed}".lstrip()
+            hint = did_you_mean(spelled_like(name, known), listed)
             raise NotFound(f"there is no profile {quote(name)} here", hint=hint)
         return known[name]
 

@@ -324,7 +324,7 @@ def profile(name: Profile | str) -> Profile:
     by_id = profiles()
     if chosen := by_id.get(name) or measured(name):
         return chosen
-    hint = " ".join(filter(None, (did_you_mean(spelled_like(name, by_id)), f"there are: {', '.join(by_id)}")))
+    hint = did_you_mean(spelled_like(name, by_id), f"there are: {', '.join(by_id)}")
     raise UsageError(f"there is no host {quote(name)}", hint=hint)
 
 

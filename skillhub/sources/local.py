@@ -64,8 +64,7 @@ def read_local(
         near: list[str] = []
         with suppress(OSError):
             near = spelled_like(os.path.basename(full), os.listdir(os.path.dirname(full) or "."))
-        meant = did_you_mean([as_word(os.path.join(os.path.dirname(path), name)) for name in near])
-        hint = f"{meant} {EXPECTED}".lstrip()
+        hint = did_you_mean([as_word(os.path.join(os.path.dirname(path), name)) for name in near], EXPECTED)
         raise NotFound("there is no such file or folder", where=os.path.abspath(full), hint=hint)
     return replace(unpack(data, kind, wrapper=wrapper), archive=Digest.of(data))
 
