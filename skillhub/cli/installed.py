@@ -131,11 +131,8 @@ def _known_bad(common: Common, project: Project, store: Store) -> list[Known]:
             return []
         from skillhub.install.admission import advised_skills
 
-        return [
-            (scope, name, match)
-            for scope, each in scopes.items()
-            for name, match in advised_skills(replace(ports, project=each))
-        ]
+        advised = ((scope, advised_skills(replace(ports, project=each))) for scope, each in scopes.items())
+        return [(scope, name, match) for scope, found in advised for name, match in found]
     except SkillhubError as error:
         common.terminal.warn(f"warning: {error.where}: {error.message}")
         return []

@@ -67,12 +67,10 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
         linker = links.Linker(ports.project, ports.store)
         planned, foreign = _plan(fetched, linker, unlocked, state, ports)
         _refuse_forbidden([each.name for each in planned if state.enabled(each.name) and not each.done], state, ports)
-        questions = [
-            question
-            for each in planned
-            for question in (each.questions() if state.enabled(each.name) else links.removal_questions([each]))
-        ]
-        asked = ask(questions, ports, dry_run)
+        raised = (
+            each.questions() if state.enabled(each.name) else links.removal_questions([each]) for each in planned
+        )
+        asked = ask([question for questions in raised for question in questions], ports, dry_run)
         answered = {each.name: each.answered(asked) for each in planned}
         kept = {name for name, linking in answered.items() if linking is None}
         plans = [linking for linking in answered.values() if linking is not None]

@@ -209,11 +209,8 @@ def _log(log: RegistryLog, offered: Index, url: str, fetcher: Fetcher) -> Iterat
     expected_files = log_writer.files(entries, nodes_of([*map(leaf_hash, entries)]), 0, len(entries))
     for path, data in {**expected_files, log_writer.CHECKPOINT: head.note.dump()}.items():
         if fetcher.get(f"{url}/{path}", cap=len(data)).data != data:
-            yield Issue(
-                BadLog.code,
-                "the file differs from the log that clients see; if a command was stopped, run it again",
-                f"{url}/{path}",
-            )
+            message = "the file differs from the log that clients see; if a command was stopped, run it again"
+            yield Issue(BadLog.code, message, f"{url}/{path}")
     facts = [*map(read_entry, numbered)]
     logged = {(str(fact.get("name")), fact.get("version")) for fact in facts if fact["kind"] == "release"}
     for name, version in sorted(logged - {(each.name, each.version) for each in offered_by(offered)}, key=str):

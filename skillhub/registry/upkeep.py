@@ -460,13 +460,9 @@ def delegate(folder: str, change: AdmissionChange, signing: Signing) -> ChangedA
         index = Index(changed, index.admissions)
         names = _released_skills(index, change.publisher)
         hub.publish(index, dict.fromkeys([change.publisher, *former.values()]), names)
-    withdrawn = [
-        release
-        for name in names
-        for release, old in zip(index.skills[name], before.skills[name], strict=True)
-        if release.withdrawn != old.withdrawn
-    ]
-    return ChangedAdmission(index.admissions[change.publisher], tuple(withdrawn))
+    pairs = (pair for name in names for pair in zip(before.skills[name], index.skills[name], strict=True))
+    withdrawn = tuple(release for old, release in pairs if release.withdrawn != old.withdrawn)
+    return ChangedAdmission(index.admissions[change.publisher], withdrawn)
 
 
 def _check_change(change: AdmissionChange, signing: Signing) -> None:
@@ -532,12 +528,8 @@ def key_or_certificate(pem: bytes) -> PublicKey | Certificate:
 
 def _assign_names(index: Index, admission: Admission) -> tuple[Index, dict[str, str]]:
     """Return the index with all names of the admission moved to its publisher, and their former owners."""
-    former = {
-        name: owner
-        for owner, other in index.admissions.items()
-        for name in sorted(other.names & admission.names)
-        if owner != admission.publisher
-    }
+    others = ((owner, other) for owner, other in index.admissions.items() if owner != admission.publisher)
+    former = {name: owner for owner, other in others for name in sorted(other.names & admission.names)}
     admissions = {owner: replace(other, names=other.names - set(former)) for owner, other in index.admissions.items()}
     skills = {
         name: tuple(replace(each, publisher=admission.publisher) for each in releases) if name in former else releases

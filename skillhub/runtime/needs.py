@@ -128,11 +128,8 @@ def values(loaded: Loaded, session: Session) -> dict[str, str]:
 
     A value belongs to the folder of the skill for which the user gave it; another skill of its name does not get it.
     """
-    return {
-        spelled.removeprefix("env:"): value
-        for (path, spelled, _), value in session.asked.items()
-        if path == loaded.folder.path and value is not None
-    }
+    own = ((spelled, value) for (path, spelled, _), value in session.asked.items() if path == loaded.folder.path)
+    return {spelled.removeprefix("env:"): value for spelled, value in own if value is not None}
 
 
 def _variable(skill: str, need: Requirement) -> Question:

@@ -12,6 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from skillhub.formats.json import members
 from skillhub.formats.text import clean, deferred, grouped, is_unseen, packaged
 from skillhub.model.hosts import Budget, Profile
 from skillhub.model.hosts import profile as profile_of
@@ -254,18 +255,12 @@ class Section:
         """Return the answer of ``skillhub catalog --json``."""
         listed = set(self.skills)
         return {
-            "host": self.host,
-            "text": self.text,
+            **members(self, "host", "text"),
             "skills": [self._row(skill, listed) for skill in self.catalog.skills],
             "omitted": list(self.omitted),
             "shadowed": [each.to_json() for each in self.shadowed],
             "problems": [each.to_json() for each in self.problems],
-            "truncated": self.truncated,
-            "used": self.used,
-            "budget": self.budget,
-            "unit": self.unit,
-            "shortened": self.shortened,
-            "warning": self.warning,
+            **members(self, "truncated", "used", "budget", "unit", "shortened", "warning"),
             "repeated": [{"name": name, "paths": paths} for name, paths in self.repeated.items()],
             "roots": self.catalog.root_rows(),
         }
