@@ -179,10 +179,9 @@ def _copy(project: Project, name: str, link: str, record: Record, store: Store, 
         if remove:
             copies.remove_copy(project, path)
         return Installed("copy", path, name)
-    except Drifted:
-        return Installed("copy", copies.absolute(project.base, link), name, "it was edited")
     except SkillhubError as error:
-        return Installed("copy", copies.absolute(project.base, link), name, error.message)
+        why_kept = "it was edited" if isinstance(error, Drifted) else error.message
+        return Installed("copy", copies.absolute(project.base, link), name, why_kept)
 
 
 def _entry(

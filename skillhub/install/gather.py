@@ -354,22 +354,15 @@ def _obtained(
         candidate = obtain() if budget is None else budget.keep(obtain())
         wanted = resolved.wanted and replace(resolved.wanted, name=candidate.entry.name)
         candidate = replace(candidate, wanted=wanted)
-    except FormatError as error:
+    except (FormatError, Forbidden) as error:
         if not resolved.optional:
             raise
-        return LeftOut(resolved.name, error.code, error.message)
-    except Forbidden as error:
-        if not resolved.optional:
-            raise
-        return _forbidden(resolved.name, error)
+        where = f" ({error.where})" if isinstance(error, Forbidden) else ""
+        return LeftOut(resolved.name, error.code, f"{error.message}{where}")
     entry = state.lock.skills.get(candidate.name)
     check_against_lock(candidate, entry, ports.project.scope)
     with_advisories(candidate, ports)
     return rebase_patch(candidate, entry, ports)
-
-
-def _forbidden(name: str, error: Forbidden) -> LeftOut:
-    return LeftOut(name, error.code, f"{error.message} ({error.where})")
 
 
 def _add(candidate: Candidate, resolved: ResolvedSkill, gathered: Gathered, state: State, ports: Ports) -> None:
@@ -401,7 +394,7 @@ def admit_optional(candidate: Candidate, state: State, ports: Ports) -> Candidat
     try:
         candidate = admit(candidate, state, ports)
     except Forbidden as error:
-        return _forbidden(candidate.name, error)
+        return LeftOut(candidate.name, error.code, f"{error.message} ({error.where})")
     critical = next((each for each in candidate.findings if each.severity == "critical"), None)
     if critical is None:
         return candidate

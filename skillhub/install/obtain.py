@@ -476,10 +476,8 @@ def _by_locked_place(name: str, entry: Locked, ports: Ports, *, named_by: Who) -
         release = Release(name=name, url=entry.git, type="tree", rev=entry.rev, path=entry.path, plugin=entry.plugin)
     else:
         source = ports.sources.get(entry.source) if entry.named else None
-        if source is not None:
-            place = ports.open_place(source.ref, named_by=source.named_by)
-        else:
-            place = ports.open_place(parse_remote(entry.place), named_by=named_by)
+        ref, by = (source.ref, source.named_by) if source is not None else (parse_remote(entry.place), named_by)
+        place = ports.open_place(ref, named_by=by)
         kind: Literal["files", "archive"] = "files" if entry.digest is None else "archive"
         url = entry.url or ""
         release = Release(name=name, url=url, digest=entry.digest, type=kind, version=entry.version, path=entry.path)
