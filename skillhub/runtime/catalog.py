@@ -216,9 +216,7 @@ class Catalog:
 
     @cached_property
     def _by_path(self) -> Mapping[str, Skill]:
-        return {
-            os.path.normpath(place): skill for skill in self.skills for place in (skill.path, *skill.links) if place
-        }
+        return {os.path.normpath(place): each for each in self.skills for place in (each.path, *each.links) if place}
 
     @property
     def stamp(self) -> str:

@@ -253,9 +253,8 @@ class Suggestions:
         The comparisons: own name of a skill with an alias, beginning, part, words in any form and order, initials,
         spelling.
         """
-        if skills := tuple(skill for skill in self._skills if skill.own_name and skill.own_name == name.lower()):
-            return Suggested(skills)
-        if skills := self.beginning(name) or self.containing(name) or self._with_stems(stems(name)):
+        own = tuple(skill for skill in self._skills if skill.own_name and skill.own_name == name.lower())
+        if skills := own or self.beginning(name) or self.containing(name) or self._with_stems(stems(name)):
             return Suggested(skills)
         if skills := self._by_initials(name.lower()):
             return Suggested(skills, is_short_form=len(skills) == 1)
