@@ -469,8 +469,8 @@ def _resource(served: ServedSkill, path: str, file: ServedFile | None) -> dict[s
     row |= {"mimeType": mime_type_of(path), "size": file.size}
     if path != SKILL_MD:
         return row
-    front = served.front or {}
-    return {**row, "name": front["name"], "description": front["description"], "_meta": meta(served)}
+    row["name"] = (served.front or {})["name"]
+    return {**row, "description": served.skill.description, "_meta": meta(served)}
 
 
 def _prompt_row(served: ServedSkill) -> dict[str, Any]:

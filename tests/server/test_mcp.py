@@ -430,6 +430,13 @@ def test_unlocked_skills_are_served_with_all_and_marked_unlocked(changed):
     assert entry["_meta"][f"{PREFIX}verified"] == {"tree": False, "consent": False, "signature": False}
 
 
+def test_attack_a_listed_resource_has_no_invisible_text(changed):
+    hidden = 'description: "Seen.\\u202e\\u200b\\U000E0041\\e[8m"\n'
+    changed.shell.write("project/.agents/skills/veiled/SKILL.md", f"---\nname: veiled\n{hidden}---\n")
+    rows = changed(("resources/list",), args=["--all"])["resources"]
+    assert [row["description"] for row in rows if row["name"] == "veiled"] == ["Seen.[8m"]
+
+
 def test_frontmatter_in_an_entry_has_the_types_of_yaml_1_2(changed):
     ask, shell = changed, changed.shell
     shell.write("project/mine/typed/SKILL.md", FRONT)
