@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import cast
@@ -10,11 +11,25 @@ import keyring
 from keyring.errors import KeyringError, NoKeyringError
 
 from skillhub.errors import StateError, UsageError
+from skillhub.formats.text import quote
 from skillhub.project.user_state import Secret
 
 
 class Keyring:
-    """The keyring of the logged-in user, in any backend that the system has."""
+    """The keyring of the logged-in user, in any backend that the system has.
+
+    Raises:
+        UsageError: the library would take its configuration, which names code to load, from the working folder.
+    """
+
+    def __init__(self) -> None:
+        for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+            folder = os.environ.get(name)
+            if folder and not os.path.isabs(folder):
+                message = f"expected the absolute path of a folder for the keyring, found {quote(folder)}"
+                raise UsageError(
+                    message, where=name, hint="unset it, or let it name a folder outside of your projects"
+                )
 
     def get(self, secret: Secret) -> str | None:
         """Return the value; None if the keyring has none.

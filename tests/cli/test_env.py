@@ -112,3 +112,15 @@ def test_a_system_without_a_keyring_is_reported_before_the_value_is_read(shell):
     done = shell.run_anew("env", "set", "TOKEN")  # stdin is empty: reading it would give another error
     assert done.status == 2
     assert "this system has no keyring" in done.err
+
+
+@pytest.mark.parametrize("variable", ["XDG_CONFIG_HOME", "XDG_DATA_HOME"])
+def test_attack_the_keyring_takes_no_configuration_of_the_working_folder(shell, variable):
+    shell.write(
+        "none/keyring/errors.py", "class KeyringError(Exception): ...\nclass NoKeyringError(KeyringError): ...\n"
+    )
+    shell.write("none/keyring/__init__.py", "def get_password(*words):\n    print('read')\n")
+    paths = f"{shell.folder}/none:{shell.environ['PYTHONPATH']}"
+    done = shell.run_anew("env", "set", "TOKEN", PYTHONPATH=paths, **{variable: ".config"})
+    assert (done.status, done.out) == (2, "")
+    assert f"where: {variable}" in done.err
