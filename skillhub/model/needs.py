@@ -42,7 +42,9 @@ _NAMES = {
 _PROGRAM = deferred(r"([A-Za-z0-9_][A-Za-z0-9_.+-]*?) {0,3}(?:@|(?=[<>=^~]))(.+)", re.ASCII)
 # Variables that control shells, loaders, interpreters, package tools, proxies, or skillhub itself.
 _FORBIDDEN = deferred(
-    r"(?ai)PATH|HOME|SHELL|IFS|ENV|BASH_ENV|NODE_OPTIONS|JAVA_TOOL_OPTIONS"
+    r"(?ai)PATH|HOME|SHELL|IFS|ENV|BASH_ENV|ZDOTDIR|PROMPT_COMMAND|NODE_OPTIONS|NODE_PATH|DOTNET_STARTUP_HOOKS"
+    r"|(?:JAVA_TOOL|JDK_JAVA|_JAVA)_OPTIONS|PERLLIB|OPENSSL_CONF|SSLKEYLOGFILE|(?:CURL|REQUESTS)_CA_BUNDLE"
+    r"|NODE_EXTRA_CA_CERTS|NODE_TLS_REJECT_UNAUTHORIZED"
     r"|(?:LD_|DYLD_|PYTHON|PERL5|RUBY|GIT_|SSL_CERT_|PIP_|UV_|NPM_CONFIG_|SKILLHUB_).*|.*_PROXY"
 )
 # URLs that every client reads alike: an ASCII host, no user, no backslash, no blank.
