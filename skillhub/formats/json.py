@@ -234,6 +234,8 @@ class _Parser:
             key = str(name.data)
             if key in members:
                 self._fail(f"the key {quote(key)} once", offset)
+            if key == "__proto__":  # some agents would find its members in the object around it
+                self._fail("a key that has no meaning in JavaScript", offset)
             colon = self._skip(name.end)
             if self._text[colon : colon + 1] != ":":
                 self._fail("a colon", colon)

@@ -37,6 +37,7 @@ def test_blanks_and_comments_alone_give_none(text):
         ('{\n"a": 1,\n"a": 2}', 3),
         ('{"x": {\r\n"a": 1, "\\u0061": 2}}', 2),
         ("{'a': 1}", 1),
+        ('{"servers": {\n"__proto__": {}}}', 2),
         ("{a: 1}", 1),
         ('{"a": 1,,}', 1),
         ("{,}", 1),
