@@ -64,7 +64,9 @@ class AccessRules:
         own_origins = [f"{scheme}://{hosts[0].lower()}" for scheme in ("http", "https")]
         if len(origins) > 1 or any(origin.lower() not in own_origins for origin in origins):
             return 403, "expected no Origin, or that of this server", ""
-        is_visit = scope["method"] == "GET" and headers.getlist("sec-fetch-mode") == ["navigate"]
+        # A person who follows a link; a frame of another site also navigates.
+        way = [headers.getlist(f"sec-fetch-{name}") for name in ("mode", "dest")]
+        is_visit = scope["method"] == "GET" and way == [["navigate"], ["document"]]
         if headers.getlist("sec-fetch-site") not in ([], ["none"], ["same-origin"]) and not is_visit:
             return 403, "another site has sent this request", ""
         if self.token is not None and not self._is_admitted(headers.getlist("authorization"), scope["path"]):

@@ -152,7 +152,9 @@ def test_attack_embedding_and_preflight_of_another_site_are_refused(client):
             client.post("/rpc", json={}, headers={"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"}), 403
         )
     visit = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
-    assert client.get("/", headers=visit).status_code == 200  # a link to the page
+    for frame in ("iframe", "frame", "embed", "object", "empty"):
+        assert is_refused(client.get("/", headers={**visit, "Sec-Fetch-Dest": frame}), 403)
+    assert client.get("/", headers={**visit, "Sec-Fetch-Dest": "document"}).status_code == 200  # a link to the page
     answer = client.options("/rpc", headers={"Access-Control-Request-Method": "POST"})
     assert answer.status_code == 405 and not [each for each in answer.headers if each.startswith("access-control")]
 
