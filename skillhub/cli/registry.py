@@ -112,9 +112,8 @@ def registry_build(
         common.terminal.warn("warning: links are relative and the sitemap is empty: it needs --url URL")
     if common.json:
         return common.answer("registry build", {"site": site, "url": known, **asdict(done)})
-    if common.verbose:
-        for path in done.written:
-            common.terminal.say(path)
+    for path in done.written if common.verbose else ():
+        common.terminal.say(path)
     wrote = f"{common.would('write', 'wrote')} {len(done.written)} of {done.files} files"
     common.terminal.did(f"{site}: {wrote}, {len(done.removed)} removed, {amount(done.skills, 'skill')}", "green")
 

@@ -23,7 +23,7 @@ from skillhub.disk import files, folders
 from skillhub.errors import FormatError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import grouped, is_inner_path
+from skillhub.formats.text import grouped, is_inner_path, packaged
 from skillhub.model.advisory import AdvisoriesDocument, AdvisoryFeed, AdvisoryIndex
 from skillhub.model.discovery import parse_listing
 from skillhub.model.index import ADVISORIES, Admission, Index, Release
@@ -41,20 +41,9 @@ _CAP = 64 << 20
 _LISTS = "lists"  # the name of the record of a large registry's public lists
 _NAME_MAX = 255  # bytes of one name, the limit of common file systems
 
-# Media types and cache times of the site's files, for every server.
-_TYPES = {
-    ".json": "application/json",
-    ".md": "text/markdown; charset=utf-8",
-    ".zip": "application/zip",
-    ".gz": "application/gzip",
-}
-# Only for files that are not from a skill: a browser must never run a file of a skill.
-_OWN_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".xml": "application/xml",
-}
+# Media types and cache times of the site's files, for every server. Some types are only for files that are not from
+# a skill: a browser must never run a file of a skill.
+_TYPES: Mapping[str, Mapping[str, str]] = packaged("registry/media_types.json")
 # A name with a version or a hash: the content never changes.
 _FIXED = re.compile(r"(?:[0-9]+\.[^/]+\.json|[0-9a-f]{64}\.[^/]+)", re.ASCII)
 # A file of the log: a partial one has its width in the name, so the content never changes.
@@ -449,7 +438,8 @@ def media_type(path: str) -> str:
     if path.lstrip("/") == CHECKPOINT:
         return "text/plain; charset=utf-8"
     ending = os.path.splitext(path)[1]
-    return (is_own(path) and _OWN_TYPES.get(ending)) or _TYPES.get(ending, "application/octet-stream")
+    own_type = _TYPES["only_of_own_files"].get(ending) if is_own(path) else None
+    return own_type or _TYPES["of_any_file"].get(ending, "application/octet-stream")
 
 
 def is_own(path: str) -> bool:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, groupby, islice
 from threading import Lock
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar, get_args
 
 from skillhub.disk import files
 from skillhub.errors import FormatError, StateError
@@ -185,13 +185,7 @@ LIMIT: Final = 8
 LIMIT_MAX: Final = 50
 Reason = Literal["exact_path", "exact_name", "prefix", "token_overlap", "full_text", "spelling"]
 # At the first rank, the weight of each method exceeds the sum of the weights below it.
-_WEIGHTS: Final[Mapping[Reason, float]] = {
-    "exact_path": 16,
-    "exact_name": 8,
-    "prefix": 4,
-    "token_overlap": 2,
-    "full_text": 1,
-}
+_WEIGHTS: Final[Mapping[Reason, float]] = {reason: 2 ** (4 - place) for place, reason in enumerate(get_args(Reason))}
 _RANK_BASE = 60
 _TEXT_RANKS_MAX = 100  # ranks of the full-text search that count
 _WORDS_MAX = 8
