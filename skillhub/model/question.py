@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from skillhub.errors import Refused
 from skillhub.formats.text import packaged
@@ -255,3 +255,17 @@ class HoldReason:
     reason: str
     command: str
     file: str = ""
+
+
+class Remedy(NamedTuple):
+    """What a user can do about a recalled skill.
+
+    Attributes:
+        command: The command to type.
+        hint: The same in words, with the command that removes the skill.
+        note: Why no other command helps, the end of a sentence; empty if one installs another version.
+    """
+
+    command: str
+    hint: str
+    note: str = ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache, partial
 from itertools import chain
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from skillhub import errors
 from skillhub.disk import files
@@ -35,7 +35,7 @@ from skillhub.model.index import (
 )
 from skillhub.model.lock import Lock, Locked, Signer, by_word
 from skillhub.model.provenance import Record
-from skillhub.model.question import HoldReason
+from skillhub.model.question import HoldReason, Remedy
 from skillhub.model.reference import Named, parse_remote, url_of
 from skillhub.model.tree import Listing
 from skillhub.project.intent import Intent
@@ -184,20 +184,6 @@ def _stamps(folder: str) -> list[str]:
 
 
 ReadIntent = Callable[[], Intent]
-
-
-class Remedy(NamedTuple):
-    """What a user can do about a recalled skill.
-
-    Attributes:
-        command: The command to type.
-        hint: The same in words, with the command that removes the skill.
-        note: Why no other command helps, the end of a sentence; empty if one installs another version.
-    """
-
-    command: str
-    hint: str
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
