@@ -190,17 +190,18 @@ def age(case: Case) -> Iterator[Finding]:
     if not offered or not is_version(version):
         return
     with suppress(NotFound, TakenBack):
-        newest = choose_release(Named(case.name, case.entry.source), offered).version or ""
+        release = choose_release(Named(case.name, case.entry.source), offered)
+        newest = release.version or ""
         if precedence(newest) > precedence(version):
             message = f"{case.name} is locked at {version}, {newest} is the newest"
             diff = command(scope := case.ports.project.scope, "diff", f"{case.name}@{newest}")
-            install = case.entry.install_command(case.name, newest, scope)
+            install = case.status.install_command(release, newest, scope)
             with suppress(SkillhubError):
                 allowed = case.ports.project.intent().range_of(case.name)
-                if allowed is None or Range(allowed).allows(newest):
-                    install = command(scope, "update", case.name)  # leaves the intent unchanged
-                else:
+                if allowed is not None and not Range(allowed).allows(newest):
                     message += f"; skillhub.toml allows {allowed}"
+                elif not case.status.is_by_another(release):
+                    install = command(scope, "update", case.name)  # leaves the intent unchanged
             hint = f"{diff} shows what it changes, {install} installs it"
             yield replace(case.finding("outdated", message), hint=hint)
 

@@ -39,7 +39,7 @@ from skillhub.install.obtain import (
 )
 from skillhub.install.resolve import ResolvedSkill, ranges_on, resolve_locked, resolve_ref, resolve_wanted, satisfies
 from skillhub.model.index import Release, TakenBack, choose_release, fitting, no_match, words_for
-from skillhub.model.lock import Locked
+from skillhub.model.lock import Locked, by_word
 from skillhub.model.reference import Local, Named, Ref
 from skillhub.model.version import is_version, precedence
 from skillhub.net.fetch import Who
@@ -561,8 +561,9 @@ def _newer_than_allowed(offered: Release, wanted: Wanted, status: ReleaseStatus,
 
 def _outside_range(release: Release, wanted: Wanted, status: ReleaseStatus, ports: Ports) -> str:
     """Return the warning about an available release that the range excludes."""
-    take = status.entry.install_command(status.name, f"^{release.version}", ports.project.scope)
-    return f"{release.name} {release.version} is available, but {wanted.version} is wanted; to install it: {take}"
+    take = status.install_command(release, f"^{release.version}", ports.project.scope)
+    by = f" by {by_word(release.publisher or '', status.entry.source)}" if status.is_by_another(release) else ""
+    return f"{release.name} {release.version}{by} is available, but {wanted.version} is wanted; to install it: {take}"
 
 
 def _is_wanted(entry: Locked, offered: Release, wanted: Wanted, locked: Release | None) -> bool:

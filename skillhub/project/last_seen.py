@@ -268,6 +268,16 @@ class ReleaseStatus:
             return choose_release(Named(self.name, None, range_), others, until)
         return None
 
+    def is_by_another(self, release: Release) -> bool:
+        """Return whether a release has another publisher than the locked one, so that no update installs it."""
+        signers = {Signer.parse(each).identity for each in self.entry.signed_by}
+        return bool(signers) and release.publisher not in signers
+
+    def install_command(self, release: Release, version: str, scope: Scope) -> str:
+        """Return the commands that install a release; no install replaces a skill by one of another publisher."""
+        take = self.entry.install_command(self.name, version, scope)
+        return f"{command(scope, 'remove', self.name)}, then {take}" if self.is_by_another(release) else take
+
     def refuse(self, scope: Scope, intent: ReadIntent) -> None:
         """Refuse a release that its registry has recalled.
 
@@ -280,10 +290,10 @@ class ReleaseStatus:
 
     def remedy(self, error: errors.SecurityError, scope: Scope, intent: ReadIntent) -> Remedy:
         """Return what the user can do about ``objection``."""
-        name, is_moved = self.name, isinstance(error, errors.NameNotOwned)
-        remove = command(scope, "remove", name)
-        newest, removes = None if is_moved else self.other(None), f"{remove} removes it"
-        if newest is None:
+        name, newest, remove = self.name, self.other(None), command(scope, "remove", self.name)
+        is_moved = isinstance(error, errors.NameNotOwned) or (newest is not None and self.is_by_another(newest))
+        removes = f"{remove} removes it"
+        if newest is None or is_moved:
             later = "then the skill of the name's new owner may be installed"
             note = f"; {later if is_moved else 'its registry has no other version yet'}"
             return Remedy(remove, f"{removes}{note}", note)
@@ -293,7 +303,7 @@ class ReleaseStatus:
         if self.other(None, wanted):
             update = command(scope, "update", name)
             return Remedy(update, f"{update} installs another version, {removes}")
-        take = self.entry.install_command(name, f"^{newest.version}", scope)
+        take = self.install_command(newest, f"^{newest.version}", scope)
         return Remedy(take, f"{take} installs {newest.version}, which skillhub.toml does not allow yet, {removes}")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from skillhub.audit.audit import AuditRequest, audit
 from skillhub.command.state import read_state
 from skillhub.errors import NotFound, Refused, SignerChanged, SourceMismatch, WrongBytes
 from skillhub.install.candidates import without_files
@@ -14,13 +15,15 @@ from skillhub.install.install import available_updates
 from skillhub.install.trusted_sources import Pin, add_source
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.project.user_state import Trusted
+from skillhub.registry.build import add
 from skillhub.registry.operator import Signing
-from skillhub.registry.upkeep import withdraw, yank
+from skillhub.registry.upkeep import AdmissionChange, delegate, withdraw, yank
 from skillhub.sources.configured import Sources
+from skillhub.sources.local import read_local
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.oms import sign
 from tests.support.reaching import Reaching
-from tests.support.registry import Simulator
+from tests.support.registry import Simulator, write_skill
 from tests.support.site import WELL_KNOWN
 from tests.support.upstream import SAMPLE, Upstream, text
 from tests.support.web import Web
@@ -314,6 +317,35 @@ def test_the_warning_for_a_withdrawn_version_names_one_outside_of_the_range(worl
     world.install("acme:hello@2.0.0")
     assert version(world) == "2.0.0"
     assert not available_updates((), world.ports()).pending
+
+
+@pytest.mark.parametrize("is_other", [True, False])
+def test_a_version_of_another_publisher_is_named_with_the_removal_that_its_install_needs(
+    world: World, hub: Simulator, is_other: bool
+) -> None:
+    world.install("acme:hello@^1")
+    path = write_skill(world.folder, "hello", "3.0.0")
+    if is_other:
+        key = PrivateKey.generate()
+        moved = AdmissionChange(publisher="rival", keys=(key.public.pem,), names=("hello",), move=True)
+        delegate(hub.dir.path, moved, Signing(now=hub.when))
+        (Path(path) / SIGNATURE).write_bytes(sign(read_local(path).tree, "hello", key))
+    add(hub.dir.path, [path], Signing(now=hub.when))
+    hub.pull()
+    world.sources = Sources(world.home)  # each command is a process of its own
+    take = "skillhub install 'acme:hello@^3.0.0'"
+    by, first = (" by rival (according to acme)", "skillhub remove hello, then ") if is_other else ("", "")
+    warning = f"hello 3.0.0{by} is available, but ^1 is wanted; to install it: {first}{take}"
+    assert warning in available_updates((), world.ports()).warnings
+    hints = {each.rule: each.hint for each in audit(AuditRequest(), world.ports()).findings}
+    assert f"{first}skillhub install acme:hello@3.0.0 installs it" in hints["outdated"]
+    if is_other:
+        remedy = "skillhub remove hello removes it; then the skill of the name's new owner may be installed"
+        assert hints["withdrawn"] == remedy
+        refused(world, SignerChanged, lambda: world.install("acme:hello@^3.0.0"))
+        world.remove("hello")
+    world.install("acme:hello@^3.0.0")
+    assert version(world) == "3.0.0"
 
 
 def test_attack_a_check_keeps_no_files_in_memory(tmp_path):
