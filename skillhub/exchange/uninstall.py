@@ -14,8 +14,9 @@ from skillhub.disk import files
 from skillhub.disk.folders import remove_tree
 from skillhub.disk.home import EDITS, Home
 from skillhub.disk.installer import extra_command, removal_command
-from skillhub.errors import Drifted, SkillhubError, StateError
+from skillhub.errors import Drifted, FormatError, SkillhubError, StateError
 from skillhub.exchange.own_mcp_entry import NAME, entries_file
+from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command
 from skillhub.model.hosts import Scope, hosts
 from skillhub.model.provenance import Record, Records
@@ -79,7 +80,7 @@ def uninstall(ports: Ports, drop: Callable[[Secret], None] | None, *, dry_run: b
 
     Raises:
         Refused: the user did not agree; nothing was removed.
-        FormatError, StateError: the record of a project cannot be read.
+        FormatError, StateError: the record of a project that still exists, or is unknown, cannot be read.
     """
     rows = _rows(ports, drop, remove=False)
     lines = [f"{row.kind}: {row.path}{f' ({row.name})' if row.name else ''}" for row in rows if not row.kept]
@@ -98,7 +99,7 @@ def _rows(ports: Ports, drop: Callable[[Secret], None] | None, *, remove: bool) 
     """Return all items; with ``remove``, remove each item right after it was checked, unless it stays."""
     home = ports.project.home
     rows: list[Installed] = []
-    for project, records in [*_projects(home)]:
+    for project, records in [*_projects(home, rows)]:
         check_exclude(project.around)  # without ``remove``, which comes first, for all projects
         with project.exclusively() if remove else nullcontext():
             rows += _of_project(project, records, ports, remove)
@@ -116,16 +117,37 @@ def _rows(ports: Ports, drop: Callable[[Secret], None] | None, *, remove: bool) 
     return [*rows, *_folders(home, own_names, remove)]
 
 
-def _projects(home: Home) -> Iterator[tuple[Project, Records]]:
-    """Yield each project that still exists, with its record; the lock may be gone."""
+def _projects(home: Home, rows: list[Installed]) -> Iterator[tuple[Project, Records]]:
+    """Yield each project that still exists, with its record; the lock may be gone.
+
+    A project that is gone, and whose record is malformed, becomes one of the ``rows``.
+    """
     folder = os.path.join(home.state, "projects")
     for name in files.names_in(folder):
         path = os.path.join(folder, name)
         data = files.read(path, _CAP) if name.endswith(".json") else None
-        records = Records() if data is None else Records.parse(data, path)
+        try:
+            records = Records() if data is None else Records.parse(data, path)
+        except FormatError as error:
+            if (gone := _gone_project(data or b"", path)) is None:
+                raise
+            rows.append(
+                Installed("copy", gone, "", f"the folder is gone, and its record is malformed: {error.message}")
+            )
+            continue
         for scope in get_args(Scope) if os.path.isabs(records.project) and os.path.isdir(records.project) else ():
             if name == f"{state_key(records.project, scope)}.json":  # otherwise the record is for another folder
                 yield Project(records.project, scope, home), records
+
+
+def _gone_project(data: bytes, path: str) -> str | None:
+    """Return the project that a malformed record is about, if its folder is gone; else None."""
+    with suppress(FormatError):
+        match strict_json(data, path, _CAP):
+            case {"project": str() as base} if os.path.isabs(base) and not os.path.isdir(base):
+                names = [f"{state_key(base, scope)}.json" for scope in get_args(Scope)]
+                return base if os.path.basename(path) in names else None
+    return None
 
 
 def _of_project(project: Project, records: Records, ports: Ports, remove: bool) -> Iterator[Installed]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import skillhub
+from skillhub.disk.folders import remove_tree
 from skillhub.exchange.uninstall import _completion
 from tests.support.effort import at_most
 from tests.support.here import Here
@@ -80,6 +81,27 @@ def test_a_malformed_file_of_an_agent_is_named_and_the_rest_removed(here):
     done = here.run("self", "uninstall", "--yes", "--json")
     assert [(each["kind"], each["path"]) for each in done.json["kept"]] == [("mcp", f"{config}:1")]
     assert config.read_text() == "{" and not (here.project / ".agents/skills").exists()
+
+
+def test_a_malformed_record_stops_it_only_if_the_project_still_exists_or_is_unknown(here):
+    other = here.folder / "other"
+    records = [*(here.hub / "state/projects").glob("*.json")]
+    (path,) = [each for each in records if json.loads(each.read_text())["project"] == str(other)]
+    record = {**json.loads(path.read_text()), "agents": 7}
+    path.write_text(json.dumps(record))
+    before = left(here)
+    assert (here.run("self", "uninstall", "--yes").status, left(here)) == (4, before)
+    remove_tree(str(other))
+    before = left(here)
+    for broken in ({**record, "project": str(here.folder / "never")}, {**record, "project": 7}, [record]):
+        path.write_text(json.dumps(broken))
+        assert (here.run("self", "uninstall", "--yes").status, left(here)) == (4, before)
+    path.write_text(json.dumps(record))
+    done = here.run("self", "uninstall", "--yes", "--json")
+    (row,) = done.json["kept"]
+    assert (done.status, row["path"]) == (0, str(other))
+    assert row["why"].startswith("the folder is gone, and its record is malformed: expected ")
+    assert not here.hub.exists()
 
 
 def test_what_a_killed_process_left_beside_the_copies_is_removed_too(here):
