@@ -375,11 +375,12 @@ class Planner:
     def _sharing(self, candidate: Candidate) -> Mapping[str, Sequence[str]]:
         """Return by MCP server the other enabled skills that need it, and not as the candidate describes it."""
         sharing: defaultdict[str, list[str]] = defaultdict(list)
-        for name, record in sorted(self.state.records.skills.items()):
+        needs = [need for need in candidate.manifest.requires if need.kind == "mcp"]
+        for name, record in sorted(self.state.records.skills.items()) if needs else ():
             coming = self.coming[name].requires if name in self.coming else ()
             servers = {need.name: need.server for need in coming if need.kind == "mcp"}
-            for need in candidate.manifest.requires if record.enabled and name != candidate.name else ():
-                if need.spell() in {each.spell() for each in record.facts.needs} and need.kind == "mcp":
+            for need in needs if record.enabled and name != candidate.name else ():
+                if need.spell() in {each.spell() for each in record.facts.needs}:
                     sharing[need.name] += [name] if servers.get(need.name) != need.server else []
         return sharing
 
