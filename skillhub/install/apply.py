@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from skillhub.command.ports import LeftOut, Options, Outcome, Ports, ask
 from skillhub.command.state import State, read_state, read_unchecked, refuse_unknown
@@ -28,6 +29,9 @@ from skillhub.project import copies, mcp_config
 from skillhub.project.copies import NeedCheck, need_check, view, with_stored_values
 from skillhub.project.intent import Intent
 from skillhub.project.project import Project
+
+if TYPE_CHECKING:
+    from skillhub.model.needs import McpServer
 
 
 def apply(candidates: Mapping[str, Candidate], options: Options, state: State, ports: Ports) -> Outcome:
@@ -89,6 +93,7 @@ def carry_out(
     unneeded = unneeded_variables([each.candidate.manifest for each in plans], options)
     plans, kept = _with_edit_choices(plans, answers, state)
     changes, is_satisfied = _decided(plans, answers, state, ports)
+    _refuse_two_servers(changes)
     is_restored = {each.name: not each.is_in_order(ports.store) for each in changes if _is_recorded(each, state)}
     linker = Linker(ports.project, ports.store)
     changed = not options.dry_run and commit(changes, options, state, linker, ports, cleared)
@@ -133,6 +138,25 @@ def _decided(plans: Sequence[Plan], answers: Answers, state: State, ports: Ports
         enabled -= waiting
         pending = [*{each.name: each for name in waiting for each in needing.get(name, ())}.values()]
     return [*changes.values()], is_satisfied
+
+
+def _refuse_two_servers(changes: Iterable[Change]) -> None:
+    """Refuse changes that would write two different MCP servers of one name into one file.
+
+    Raises:
+        Refused: two skills need such servers.
+    """
+    first: dict[tuple[str, str], tuple[str, McpServer]] = {}
+    for name, each, agent in (
+        (change.name, *write) for change in changes if change.needs for write in change.needs.writes
+    ):
+        other, server = first.setdefault((agent.file.path, each.need.name), (name, each.described()))
+        if server != each.described():
+            hint = (
+                f"one command for each: the second one asks whether to use the server {each.need.name} that is there"
+            )
+            message = f"{other} and {name} need different MCP servers called {each.need.name}"
+            raise Refused(message, where=agent.file.path, hint=hint)
 
 
 def _remedies(plans: Sequence[Plan], state: State, scope: Scope) -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from skillhub.errors import StateError
+from skillhub.errors import Refused, StateError
 from tests.install.test_open_needs import CLAUDE, needy, opened, servers, state
 from tests.support.world import SHELL, STDIO, TOKEN, Answers, unlocked
 
@@ -159,6 +159,23 @@ def test_skills_that_ask_for_the_same_new_server_share_it(world, at_once):
     assert module(world) == "other"
     world.remove("second")
     assert not (world.base / ".mcp.json").exists()
+
+
+@pytest.mark.parametrize("how", ["install", "update"])
+def test_skills_that_ask_for_two_servers_of_one_name_are_refused_before_any_change(world, how):
+    paths = [needy(world, STDIO, name=name) for name in ("plain", "second")]
+    if how == "update":
+        world.install(*paths, mcp="configure", **CLAUDE)
+    needy(world, NEW)
+    needy(world, STDIO if how == "install" else UNPINNED, name="second")
+    before = unlocked(world.snapshot())
+    with pytest.raises(Refused, match="plain and second need different MCP servers called tracker") as caught:
+        world.install(*paths, mcp="configure", answers=Answers("yes"), **CLAUDE)
+    assert caught.value.where == str(world.base / ".mcp.json")
+    assert unlocked(world.snapshot()) == before
+    for path in paths:
+        world.install(path, mcp="configure", answers=Answers("yes"), **CLAUDE)
+    assert world.problems() == []
 
 
 def changed(world, text):
