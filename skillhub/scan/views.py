@@ -282,6 +282,8 @@ _JOINTS: Final = (
     ((".bat", ".cmd"), (b"\\", b"^"), re.compile(rb"[\\^]\r?\n")),
     (("",), (b"\\",), re.compile(rb"\\\r?\n")),
 )
+# The end of a line in a string of a program, in JSON or YAML: its letter would begin the next word.
+_WRITTEN_END = deferred(rb"\\[nrt]")
 # Longer than the longest word of a pattern.
 _WORD_REACH: Final = 40
 # Longer than the longest match, the text between its two patterns included.
@@ -430,7 +432,8 @@ def joined(lowered: bytes, path: str) -> Iterator[Joined]:
     """Yield the text with its lines joined as a shell joins them.
 
     The first text has blanks for each joint (a line end that a shell drops), as a reader sees it. The second one has
-    nothing there, as a shell reads it. The third one lacks what a shell drops within words, such as quotes.
+    nothing there, as a shell reads it. The third one lacks what a shell drops within words, such as quotes. The last
+    one has only the lines that begin in a string.
     """
     lead_bytes, joint = next(
         (lead_bytes, regex) for suffixes, lead_bytes, regex in _JOINTS if path.lower().endswith(suffixes)
@@ -444,6 +447,18 @@ def joined(lowered: bytes, path: str) -> Iterator[Joined]:
         yield from _without([match.span() for match in joint.finditer(lowered)], lowered)
     matches = [match for first, regex in _DROPPED if first in blanked for match in regex.finditer(blanked)]
     yield from _without(sorted({span for match in matches for span in _dropped(match)}), blanked)
+    if b"\\" in blanked:
+        yield from _lines_in_strings(blanked)
+
+
+def _lines_in_strings(text: bytes) -> Iterator[Joined]:
+    """Yield the lines that begin in a string, if there are any, and no other text."""
+    starts = [match.start() + 1 for match in _WRITTEN_END.finditer(text)]
+    if starts:
+        lines = _WRITTEN_END.sub(b" \n", text)
+        ends = [lines.find(b"\n", start + 1) for start in starts]
+        others = zip((0, *ends), (*starts, len(text)), strict=True)
+        yield from _without([(end, start) for end, start in others if 0 <= end < start], lines)
 
 
 def _dropped(match: re.Match[bytes]) -> list[tuple[int, int]]:

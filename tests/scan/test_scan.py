@@ -177,7 +177,7 @@ UNITS = [
     *("ignore all of the ", "ignore previous ", "do not tell ", "--dangerously-", "post( os.environ ", "env | "),
     *("cat ~/.ssh/", "> ", ">", "> .claude/", "sk-", "sk-ant-", "AKIA", "AIza", "-----BEGIN PRIVATE KEY-----\n"),
     *("\u200b", "\u202e", "\U000e0041", "🏴\U000e0041", "\ufe0f", "é", "a ", "\n", " ", "/dev/tcp/x sh -i "),
-    *("\r", "a\r", "\x08"),
+    *("\r", "a\r", "\x08", "\\n", "\\ncurl "),
     *("pip install https://" + "a" * 190, "curl -k ", "crontab - ", "verify = ", "home() / '.ssh' "),
 ]
 
