@@ -334,6 +334,9 @@ _BUILDERS: Final = frozenset(
     words("make npm pnpm yarn bun pip pip3 uv cargo go just docker docker-compose ./gradlew")
 )
 _COPIERS: Final = frozenset(words("install cp mv ln copy move copy-item move-item"))
+_UNPACKERS: Final = frozenset(words("tar bsdtar unzip"))
+_INTO: Final = frozenset(words("-C --directory -d"))  # the folder follows
+_HERE: Final = "."
 # Commands that hide from the user or the system that a program is started.
 _HIDES = deferred(r"\bxattr\s+-\w*[cd]|com\.apple\.quarantine|/tmp/\.\w|-w(?:indowstyle)?\s+hidden", re.IGNORECASE)
 _KEEPS_NAME = deferred(r"-[a-zA-Z]{0,8}[OJ][a-zA-Z]{0,8}|--remote-(?:header-)?name(?:-all)?")  # of curl
@@ -342,6 +345,7 @@ _SCRIPTLET = deferred(r"\b(?:mshta|regsvr32)(?:\.exe)?[^\S\n][^\n]{0,80}https?:/
 _WORD = deferred(r"[^\s\"'`]{1,400}")
 _SHELL = deferred(r"(?:/[\w/]{1,30}/)?(?:ba|z|da|k)?sh")
 _OF_COMMAND = deferred(r"-\w{0,6}c")
+_ADDRESS_SET: Final = deferred(r"\b(\w{1,40})=[\"']?(https?://[^\s\"';&|]{1,200})")
 _SET = deferred(r"\w{1,40}=\S*")
 
 
@@ -381,41 +385,85 @@ def _run(passage: Passage) -> Iterator[tuple[str, int]]:
         yield from (("SH113", line) for _, line in numbered(_SCRIPTLET.finditer(text), passage.line))
 
 
-def _rows(scripts: Sequence[Passage]) -> Iterator[tuple[str, int, bool]]:
-    """Yield each line of the scripts, with its number, and whether its script hides that a program is started."""
+def _rows(scripts: Sequence[Passage]) -> Iterator[tuple[str, int, bool, Mapping[str, str]]]:
+    """Yield each line of the scripts, its number, whether its script hides a start, and the script's addresses."""
     for script in scripts:
         text = script.text.replace("\\\n", "  ").replace("^\n", "  ")
         hides = _FETCHES.search(text.lower()) is not None and _HIDES.search(text) is not None
-        yield from ((row, line, hides) for line, row in enumerate(text.split("\n"), script.line))
+        addresses = {f"${name}": address for name, address in _ADDRESS_SET.findall(text)}
+        yield from ((row, line, hides, addresses) for line, row in enumerate(text.split("\n"), script.line))
 
 
-def _started(scripts: Sequence[Passage]) -> Iterator[tuple[str, int]]:
+_Row = tuple[str, int]  # a rule and a line
+
+
+def _started(scripts: Sequence[Passage]) -> Iterator[_Row]:
     """Yield the rule and the line of each download that a later command starts, in the same script or a later one."""
-    fetched: dict[str, tuple[str, int]] = {}
-    cloned: dict[str, tuple[str, int]] = {}
-    in_path = set[str]()
-    entered = ""
-    for row, line, hides in _rows(scripts):
-        for command in _COMMAND.split(row) if fetched or cloned or _FETCHES.search(row.lower()) else ():
-            tokens = _inner(_WORD.findall(command))
+    downloads = _Downloads()
+    for row, line, hides, addresses in _rows(scripts):
+        downloads.piped = None
+        for command in _COMMAND.split(row) if downloads.any() or _FETCHES.search(row.lower()) else ():
+            words = _WORD.findall(command)
+            tokens = _inner([addresses.get(word.replace("{", "").rstrip("}"), word) for word in words])
             name = tokens[0].lower() if tokens else ""
             if name.rpartition("/")[2] in _FETCHERS or ".downloadfile(" in command.lower():
-                rule = "SH113" if hides or any(map(_is_anybodys, tokens)) else "SH114"
-                saved = dict.fromkeys(_saved_names(tokens), (rule, line))
-                fetched.update(saved)
-                in_path.update(saved if any("bin/" in word for word in tokens) else ())
+                is_hostile = hides or any(map(_is_anybodys, tokens))
+                downloads.fetch(tokens, ("SH113" if is_hostile else "SH114", line))
             elif name == "git" and "clone" in tokens[:4]:
-                cloned.update({folder: (rule, line) for folder, rule in _cloned(tokens, hides)})
-            elif name == "cd" and len(tokens) > 1:
-                entered = next((part for part in _parts(tokens[1]) if part in cloned), "")
-            elif name and cloned and (folder := _started_folder(tokens, entered, cloned)):
-                yield cloned.pop(folder)
-            elif name in _COPIERS and len(tokens) > 2 and _base_name(tokens[-2]) in fetched:
-                copy = _base_name(tokens[-1].rstrip("/")) or _base_name(tokens[-2])
-                fetched[copy] = fetched[_base_name(tokens[-2])]
-                in_path.update((copy, _base_name(tokens[-2])))
-            elif name and (target := _started_file(tokens, in_path)) and target in fetched:
-                yield fetched.pop(target)
+                downloads.folders.update({folder: (rule, line) for folder, rule in _cloned(tokens, hides)})
+            elif name and (started := downloads.start(tokens)):
+                yield started
+
+
+class _Downloads:
+    """What the commands so far downloaded, by the names under which a later command can start it.
+
+    Attributes:
+        folders: The folders of clones, and those with unpacked files.
+        piped: The download that the command before pipes into this one.
+    """
+
+    def __init__(self) -> None:
+        self.folders: dict[str, _Row] = {}
+        self.piped: _Row | None = None
+        self._files: dict[str, _Row] = {}
+        self._in_path: set[str] = set()
+        self._entered = ""
+
+    def any(self) -> bool:
+        """Return whether a command can start anything."""
+        return bool(self._files or self.folders)
+
+    def fetch(self, tokens: list[str], row: _Row) -> None:
+        """Add the files that a command downloads."""
+        saved = dict.fromkeys(_saved_names(tokens), row)
+        self._files.update(saved)
+        self._in_path.update(saved if any("bin/" in word for word in tokens) else ())
+        self.piped = None if saved else row
+
+    def start(self, tokens: list[str]) -> _Row | None:
+        """Return the download that a command starts, and forget it; follow a command that moves or unpacks one."""
+        name = tokens[0].lower()
+        if name in _UNPACKERS:
+            archives = (self._files.get(_base_name(token)) for token in tokens[1:])
+            if archive := next(filter(None, archives), self.piped):
+                into = [value for option, value in pairwise(tokens) if option in _INTO]
+                folder = next(iter(_parts(into[-1])[-1:]), _HERE) if into else _HERE
+                self._entered = _HERE if folder == _HERE else self._entered
+                self.folders[folder] = archive
+        elif name == "cd" and len(tokens) > 1:
+            is_within = self._entered == _HERE and _is_relative(tokens[1])
+            known = (part for part in _parts(tokens[1]) if part in self.folders)
+            self._entered = next(known, _HERE if is_within else "")
+        elif self.folders and (folder := _started_folder(tokens, self._entered, self.folders)):
+            return self.folders.pop(folder)
+        elif name in _COPIERS and len(tokens) > 2 and _base_name(tokens[-2]) in self._files:
+            copy = _base_name(tokens[-1].rstrip("/")) or _base_name(tokens[-2])
+            self._files[copy] = self._files[_base_name(tokens[-2])]
+            self._in_path.update((copy, _base_name(tokens[-2])))
+        elif target := _started_file(tokens, self._in_path):
+            return self._files.pop(target, None)
+        return None
 
 
 def _inner(words: list[str]) -> list[str]:
@@ -478,15 +526,18 @@ def _cloned(command: list[str], hides: bool) -> Iterator[tuple[str, str]]:
             yield from ((each, "SH113" if hides or kind_of(host, "") in ANYBODYS else "SH114") for each in folder)
 
 
-def _started_folder(command: list[str], entered: str, cloned: Mapping[str, tuple[str, int]]) -> str:
-    """Return the cloned folder in which a command starts a program, or an empty string."""
+def _started_folder(command: list[str], entered: str, folders: Mapping[str, _Row]) -> str:
+    """Return the downloaded folder in which a command starts a program, or an empty string."""
     name = command[0].lower()
     is_starter = name.rpartition("/")[2] in _STARTERS
     paths = [word for word in command[1:] if not word.startswith("-")][:1] if is_starter else command[:1]
-    if folder := next((part for path in paths for part in _parts(path)[:-1] if part in cloned), ""):
+    if folder := next((part for path in paths for part in _parts(path)[:-1] if part in folders), ""):
         return folder
-    is_in_folder = name in _BUILDERS or name.startswith("./") or (is_starter and any(map(_is_relative, paths)))
-    return entered if entered in cloned and is_in_folder else ""
+    # What other commands start here may be a file that was here before.
+    can_run_others = entered == _HERE and not _SHELL.fullmatch(name)
+    is_file_here = is_starter and not can_run_others and any(map(_is_relative, paths))
+    is_in_folder = name.startswith("./") or is_file_here or (name in _BUILDERS and not can_run_others)
+    return entered if entered in folders and is_in_folder else ""
 
 
 def _is_relative(path: str) -> bool:

