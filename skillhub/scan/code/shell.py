@@ -470,6 +470,9 @@ class Script:
         if language and number is not None:
             text = self._expand(_unquoted(words[number])) if name == "eval" else _unquoted(words[number])
             self.embedded.append((language, text, self._line + self._above + int(words[number].start_point[0])))
+        for word in words if name in ("echo", "printf") else ():
+            if (script := _unquoted(word)).startswith("#!"):
+                self.embedded.append(("shell", script.replace("\\n", "\n"), self._place(word)[1]))
         if name in ("echo", "printf") and len(texts) == 1:
             plain = unpacked(texts[0].strip("'\"").encode("utf-8", "replace"))
             if plain:
