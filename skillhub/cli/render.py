@@ -288,11 +288,9 @@ def held_back(waiting: Collection[str], project: Project) -> dict[str, str]:
     from skillhub.project.copies import not_agreed
 
     records, unagreed = project.records().skills, not_agreed(project)
-    return {
-        name: "not agreed to" if name in unagreed else "needs open"
-        for name in waiting
-        if name in unagreed or (name in records and records[name].disabled_by == "needs")
-    }
+    in_need = {name for name in waiting if name in records and records[name].disabled_by == "needs"}
+    held = (name for name in waiting if name in in_need or name in unagreed)
+    return {name: "not agreed to" if name in unagreed else "needs open" for name in held}
 
 
 def skills_table(skills: Sequence[Skill], terminal: Terminal, reasons: Mapping[str, str] | None = None) -> None:

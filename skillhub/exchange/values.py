@@ -118,14 +118,8 @@ def due(project: Project, environ: Mapping[str, str]) -> tuple[Secret, ...]:
         FormatError, StateError: the lock, the record or the list of stored values cannot be read.
     """
     enabled = project.records().enabled(project.lock().skills)
-    return tuple(
-        secret
-        for secret in project.secrets.all()
-        if secret.key == project.key
-        and not enabled.isdisjoint(secret.skills)
-        and not environ.get(secret.name)
-        and not is_forbidden(secret.name)
-    )
+    stored = (each for each in project.secrets.all() if each.key == project.key and not is_forbidden(each.name))
+    return tuple(each for each in stored if not (enabled.isdisjoint(each.skills) or environ.get(each.name)))
 
 
 def release(secrets: Iterable[Secret], environ: Mapping[str, str], vault: Keyring) -> Released:

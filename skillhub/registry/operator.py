@@ -321,12 +321,9 @@ class OpenRegistry:
             SecurityError: a document does not match its signed digest.
             StateError: a document is missing.
         """
-        return {
-            publisher: publisher_target(publisher, pinned)
-            for path in (sorted({*map(namespace_path, names)}) if names else self.metadata.namespaces)
-            for publisher, pinned in self.pins(path).items()
-            if publisher in names or not names
-        }
+        paths = sorted({*map(namespace_path, names)}) if names else self.metadata.namespaces
+        pins = (pin for path in paths for pin in self.pins(path).items() if not names or pin[0] in names)
+        return {publisher: publisher_target(publisher, pinned) for publisher, pinned in pins}
 
     def pins(self, path: str) -> Mapping[str, Pinned]:
         """Return the publishers' documents that one target of ``namespaces`` pins; raises as ``signed``."""
