@@ -20,7 +20,7 @@ from skillhub.model.manifest import Manifest
 from skillhub.model.tree import DECLARATIONS, SKILL_MD, File, Tree
 from skillhub.scan.code import encoded_commands
 from skillhub.scan.offline import is_offline, is_offline_shell, names_network
-from skillhub.scan.running import PROGRAMS, running, runs_by_itself
+from skillhub.scan.running import PROGRAMS, plugin_parts, running, runs_by_itself
 from skillhub.scan.skill_files import SkillFiles, SourceFile
 from skillhub.scan.views import Letters, Literals
 
@@ -87,6 +87,8 @@ def _capabilities(manifest: Manifest, sources: SkillFiles) -> set[str]:
     # Declarations in a lower folder are those of a second skill, which agents list under its own name.
     if not manifest.is_whole or any(path.lower().endswith(_OF_ANOTHER) for path in sources.held):
         result.update(DECLARATIONS_UNKNOWN)
+    if parts := plugin_parts(sources.held):
+        result.update((*DECLARATIONS_UNKNOWN, "agents", "hooks"))
     if run:
         result.add("scripts")
     if _SHELL.search(manifest.body):
@@ -105,7 +107,7 @@ def _capabilities(manifest: Manifest, sources: SkillFiles) -> set[str]:
     named["network"].update(host for server in servers for host in _remote_hosts(server.encode()))
     for kind, names in named.items():
         result.update(f"{kind}:{name}" for name in (names if len(names) <= NAMES_MAX else "*"))
-    if encoded or sources.cut or not _is_offline(sources.held, manifest, body, run):
+    if parts or encoded or sources.cut or not _is_offline(sources.held, manifest, body, run):
         result.add(NETWORK_UNKNOWN)
     return result | {f"env:{_capability_text(name)}" for name in variables(run.items())}
 

@@ -30,6 +30,14 @@ _INERT_KEYS = frozenset(
     )
 )
 
+# Claude Code takes a folder among its skills for a plugin if it has this file, and starts these parts by itself; the
+# file may name others by these keys.
+_PLUGIN = ".claude-plugin/plugin.json"
+_PARTS = deferred(
+    r"hooks/hooks\.json|\.(?:mcp|lsp)\.json|settings\.json|(?:monitors|bin)/.+|(?:agents|commands)/.+\.md", re.DOTALL
+)
+_PART_KEYS = frozenset(words("hooks mcpServers lspServers monitors experimental channels agents commands settings"))
+
 # A command in the instructions can run any file of the skill: `bash references/setup.txt`.
 PROGRAMS = (
     r"(?:[bz]a|z|da|k|fi|c|tc|a|rba|ya|mk|xon|elvi)?sh|python[0-9.]*|pypy3?|ipython3?|node|bun|deno|ruby|perl|php"
@@ -265,3 +273,16 @@ def _starters(text: bytes, name: bytes) -> Set[str]:
 def _program(word: str) -> str:
     name = word.strip("\"'").rpartition("/")[2]
     return _VERSION.sub("", name) or name
+
+
+def plugin_parts(tree: Mapping[str, File]) -> tuple[str, ...]:
+    """Return the files of a skill from which Claude Code starts hooks, servers and agents by itself."""
+    paths = {path.lower(): path for path in tree}  # on a disk without upper and lower case any spelling counts
+    if _PLUGIN not in paths:
+        return ()
+    try:
+        keys = {*json.loads(tree[paths[_PLUGIN]].data)}
+    except (ValueError, TypeError, RecursionError):
+        keys = {*_PART_KEYS}  # skillhub cannot know what it names
+    named = () if keys.isdisjoint(_PART_KEYS) else (paths[_PLUGIN],)
+    return (*named, *(path for lower, path in paths.items() if _PARTS.fullmatch(lower)))

@@ -27,6 +27,11 @@ def test_skill_of_text_alone_has_no_capability():
     assert found({"references/a.md": b"# More\nhttps://elsewhere.io/\n", "assets/a.css": b"a{}"}) == ()
 
 
+def test_attack_a_plugin_hides_no_hook_and_no_server():
+    files = {".claude-plugin/plugin.json": b'{"name": "a"}', "hooks/hooks.json": b"{}"}
+    assert {*found(files)} == {"agents", "hooks", *DECLARATIONS_UNKNOWN}
+
+
 @pytest.mark.parametrize("path", ["inner/agents/openai.yaml", "references/x/Agents/SkillHub.yaml"])
 def test_attack_a_second_skill_inside_hides_no_declaration(path):
     assert found({path: b"dependencies: {tools: [{type: mcp, value: tracker}]}\n"}) == DECLARATIONS_UNKNOWN

@@ -148,6 +148,31 @@ def test_finding_about_a_whole_file_has_line_zero(path, data, rule):
     assert (finding.rule, finding.path, finding.line) == (rule, path, 0)
 
 
+PLUGIN = ".claude-plugin/plugin.json"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["hooks/hooks.json", "Hooks/HOOKS.json", ".lsp.json", "bin/git", "commands/a.md", "monitors/monitors.json"],
+)
+def test_attack_parts_that_a_plugin_starts_by_itself_are_a_finding(path):
+    assert ("SH508", path) in {
+        (finding.rule, finding.path) for finding in scan(tree(**{PLUGIN: b'{"name": "a"}', path: b"{}"}))
+    }
+    assert scan(Tree({path: File(b"{}")})) == ()
+
+
+@pytest.mark.parametrize(
+    "data", [b'{"name": "a", "mcpServers": {}}', b'\xef\xbb\xbf{"hooks": "./x.json"}', b"{", b"[[]]"]
+)
+def test_attack_parts_that_the_manifest_of_a_plugin_names_are_a_finding(data):
+    assert [finding.rule for finding in scan(tree(**{".Claude-Plugin/plugin.json": data}))] == ["SH508"]
+
+
+def test_a_plugin_of_one_skill_has_no_finding():
+    assert scan(tree(**{PLUGIN: b'{"name": "a", "keywords": ["b"]}', "agents/openai.yaml": b"{}"})) == ()
+
+
 @pytest.mark.parametrize(
     ("path", "data"),
     [
