@@ -20,7 +20,7 @@ from skillhub.model.manifest import Manifest
 from skillhub.model.tree import DECLARATIONS, SKILL_MD, File, Tree
 from skillhub.scan.code import encoded_commands
 from skillhub.scan.offline import is_offline, is_offline_shell, names_network
-from skillhub.scan.running import PROGRAMS, plugin_parts, running, runs_by_itself
+from skillhub.scan.running import PROGRAMS, running, runs_by_itself, started_parts
 from skillhub.scan.skill_files import SkillFiles, SourceFile
 from skillhub.scan.views import Letters, Literals
 
@@ -87,7 +87,7 @@ def _capabilities(manifest: Manifest, sources: SkillFiles) -> set[str]:
     # Declarations in a lower folder are those of a second skill, which agents list under its own name.
     if not manifest.is_whole or any(path.lower().endswith(_OF_ANOTHER) for path in sources.held):
         result.update(DECLARATIONS_UNKNOWN)
-    if parts := plugin_parts(sources.held):
+    if parts := started_parts(sources.held):
         result.update((*DECLARATIONS_UNKNOWN, "agents", "hooks"))
     if run:
         result.add("scripts")

@@ -17,7 +17,7 @@ from skillhub.formats.text import deferred, words
 from skillhub.model.finding import Sighting
 from skillhub.model.tree import SKILL_MD
 from skillhub.scan.pattern import COMPILED, READ_AS_TEXT, RUN_BY_NAME, suffix_of
-from skillhub.scan.running import plugin_parts
+from skillhub.scan.running import started_parts
 from skillhub.scan.skill_files import SkillFiles, SourceFile, fold
 from skillhub.scan.views import EXECUTABLE_MAGIC, runs
 
@@ -117,7 +117,7 @@ def rules_of_file(file: SourceFile) -> Iterator[str]:
 
 def disguises(files: SkillFiles) -> Iterator[Sighting]:
     """Yield the files that hide their format or their content, or that start by themselves."""
-    yield from (Sighting("SH508", path, 0) for path in plugin_parts(files.held))
+    yield from (Sighting("SH508", path, 0) for path in started_parts(files.held))
     opened = 0
     for file in files:
         name = file.path.lower()

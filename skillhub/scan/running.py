@@ -30,8 +30,9 @@ _INERT_KEYS = frozenset(
     )
 )
 
-# Claude Code takes a folder among its skills for a plugin if it has this file, and starts these parts by itself; the
-# file may name others by these keys.
+# Amp starts the MCP servers in this file of a skill. Claude Code takes a folder among its skills for a plugin if it
+# has the next file, and starts these parts by itself; the file may name others by these keys.
+_SERVERS = "mcp.json"
 _PLUGIN = ".claude-plugin/plugin.json"
 _PARTS = deferred(
     r"hooks/hooks\.json|\.(?:mcp|lsp)\.json|settings\.json|(?:monitors|bin)/.+|(?:agents|commands)/.+\.md", re.DOTALL
@@ -275,14 +276,15 @@ def _program(word: str) -> str:
     return _VERSION.sub("", name) or name
 
 
-def plugin_parts(tree: Mapping[str, File]) -> tuple[str, ...]:
-    """Return the files of a skill from which Claude Code starts hooks, servers and agents by itself."""
+def started_parts(tree: Mapping[str, File]) -> tuple[str, ...]:
+    """Return the files of a skill from which an agent starts hooks, servers and other agents by itself."""
     paths = {path.lower(): path for path in tree}  # on a disk without upper and lower case any spelling counts
+    servers = (paths[_SERVERS],) if _SERVERS in paths else ()
     if _PLUGIN not in paths:
-        return ()
+        return servers
     try:
         keys = {*json.loads(tree[paths[_PLUGIN]].data)}
     except (ValueError, TypeError, RecursionError):
         keys = {*_PART_KEYS}  # skillhub cannot know what it names
     named = () if keys.isdisjoint(_PART_KEYS) else (paths[_PLUGIN],)
-    return (*named, *(path for lower, path in paths.items() if _PARTS.fullmatch(lower)))
+    return (*servers, *named, *(path for lower, path in paths.items() if _PARTS.fullmatch(lower)))

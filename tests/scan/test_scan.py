@@ -169,6 +169,10 @@ def test_attack_parts_that_the_manifest_of_a_plugin_names_are_a_finding(data):
     assert [finding.rule for finding in scan(tree(**{".Claude-Plugin/plugin.json": data}))] == ["SH508"]
 
 
+def test_attack_servers_that_an_agent_starts_from_a_skill_are_a_finding():
+    assert rules({"mcp.json": b"{}", "assets/mcp.json": b"{}"}) == ["SH508"]
+
+
 def test_a_plugin_of_one_skill_has_no_finding():
     assert scan(tree(**{PLUGIN: b'{"name": "a", "keywords": ["b"]}', "agents/openai.yaml": b"{}"})) == ()
 
