@@ -319,7 +319,7 @@ _COMMAND_WORDS: Final = frozenset(
 _FETCHES = deferred("|".join(map(re.escape, ("downloadfile", "clone", *sorted(_FETCHERS)))))  # in lower case
 _TO_FILE: Final = frozenset(words("-o -O --output --output-document -outfile -destination --out > >>"))
 _BEFORE: Final = frozenset(
-    words("sudo nohup exec time start /b /wait env then do else ! & ( { command setsid run: $ >")
+    words("sudo nohup exec time start /b /wait env then do else and or ! & ( { command setsid run: $ >")
 )
 _STARTERS: Final = frozenset(
     words(

