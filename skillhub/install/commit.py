@@ -571,10 +571,12 @@ def decide(plan: Plan, asked: Sequence[Asked], is_satisfied: NeedCheck) -> Chang
             base = replace(base, satisfied=before.satisfied, waived=before.waived)
     if linking is None or plan.needs is None:
         return Change(candidate, base, linking, None)
-    is_enabled = is_known and before is not None and before.enabled
+    was_enabled = before is not None and before.enabled
     needs = plan.needs.answered(asked)
     record = needs.onto(replace(base, enabled=True, links=linking.links, link=linking.kind))
-    if not is_enabled and any(need.open for need in needs_of(facts, record, is_satisfied, needs.satisfied)):
+    judged = replace(record, enabled=was_enabled)
+    is_open = any(need.open for need in needs_of(facts, judged, is_satisfied, needs.satisfied))
+    if is_open and not (is_known and was_enabled):
         waiting = replace(base, disabled_by="needs")
         return Change(candidate, waiting, linking.without_merges(), None, (*needs.satisfied, *needs.waived))
     return Change(candidate, record, linking, needs)

@@ -412,14 +412,14 @@ def needs_of(
     """Return every need of a skill; needs that were satisfied or waived when it was enabled still are.
 
     But not a variable whose value was an argument of an earlier command: only the ``supplied`` variables of the
-    current command count.
+    current command count. An MCP entry that skillhub wrote, maybe for an earlier version, satisfies a need only of a
+    skill that is enabled.
     """
     met_needs = (
         {*supplied, *(each for each in record.satisfied if not each.startswith("env:"))} if record else {*supplied}
     )
     waived = record.waived if record else ()
-    servers = record.mcp if record else {}
-    met_needs |= {f"mcp:{name}" for name in servers}
+    met_needs |= {f"mcp:{name}" for name in record.mcp} if record and record.enabled else set()
     return tuple(
         Need(
             need.kind,

@@ -123,11 +123,27 @@ def test_a_skill_that_was_updated_while_it_was_disabled_asks_when_it_is_enabled(
     assert state(world.enable("plain", answers=Answers())) == "enabled"
 
 
+@pytest.mark.parametrize("said", ["no", "unanswered"])
+def test_attack_the_entry_of_the_version_before_enables_no_other_version(world, said):
+    served(world)
+    needy(world, NEW)
+    world.update(answers=Answers("yes", mcp=said))
+    world.disable("plain")
+    outcome = world.enable("plain", answers=Answers("yes", mcp=said))
+    assert (state(outcome), opened(outcome), module(world)) == ("disabled", ["mcp:tracker"], "tracker")
+    outcome = world.enable("plain", answers=Answers("yes"))
+    assert (state(outcome), module(world)) == ("enabled", "other")
+
+
 def test_nothing_is_replaced_while_another_need_is_open(world):
     served(world)
     needy(world, NEW, TOKEN)
     outcome = world.update(mcp="configure")
-    assert (state(outcome), opened(outcome), module(world)) == ("disabled", ["env:TRACKER_TOKEN"], "tracker")
+    assert (state(outcome), opened(outcome), module(world)) == (
+        "disabled",
+        ["env:TRACKER_TOKEN", "mcp:tracker"],
+        "tracker",
+    )
     world.enable("plain", env={"TRACKER_TOKEN": "x"}, mcp="configure")
     assert module(world) == "other"
 
