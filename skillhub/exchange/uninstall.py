@@ -18,7 +18,7 @@ from skillhub.errors import Drifted, FormatError, SkillhubError, StateError
 from skillhub.exchange.own_mcp_entry import NAME, entries_file
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command
-from skillhub.model.hosts import Scope, hosts
+from skillhub.model.hosts import Scope
 from skillhub.model.provenance import Record, Records
 from skillhub.model.question import Asked, Question
 from skillhub.project import copies, mcp_config
@@ -152,7 +152,7 @@ def _gone_project(data: bytes, path: str) -> str | None:
 
 def _of_project(project: Project, records: Records, ports: Ports, remove: bool) -> Iterator[Installed]:
     remaining = dict(records.skills)
-    folders = copies.folders_of(project, hosts().values(), ports.user_home, ports.environ)
+    folders = copies.read_by_agents(project, ports.user_home, ports.environ)
     agent_folders, is_user = {copies.portable(folder, project.base) for folder in folders}, project.scope == "user"
     in_packages = tuple(f"/{folder}" for folder in agent_folders)  # also of one that the workspace no longer names
 

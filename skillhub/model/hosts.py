@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from skillhub.errors import FormatError, UsageError
 from skillhub.formats.document import Document, Items, part, visible
@@ -132,6 +132,25 @@ def skill_folder(host: Host, scope: Scope, project: str, home: str, environ: Map
     if scope == "project":
         return os.path.join(project, *host.project_dir.split("/")) if host.project_dir else None
     return expand(host.user_dir, home, environ, host.user_dir_env) if host.user_dir else None
+
+
+def folders_read(
+    agents: Iterable[Host] | None, scope: Scope, project: str, home: str, environ: Mapping[str, str]
+) -> list[str]:
+    """Return the absolute paths of all folders from which these agents, or all known ones, read skills in ``scope``.
+
+    They are those of ``agents.json`` and of ``profiles.json``, whose hosts read more than skillhub links into.
+    """
+    every = hosts().values() if agents is None else tuple(agents)
+    rows = [row for each in every for row in ((each.project_dir, None), (each.user_dir, each.user_dir_env))]
+    rows += [(folder, None) for each in every for folder in each.other_dirs]
+    ids = profiles() if agents is None else profiles().keys() & {agent.id for agent in every}
+    places = [place for name, profile in profiles().items() if name in ids for place in profile.places]
+    rows += [(each.path, each.env) for each in places if each.form == "skills" and each.scope in get_args(Scope)]
+    folders = [(folder, moved_by) for folder, moved_by in rows if folder]
+    if scope == "user":
+        return [expand(folder, home, environ, moved_by) for folder, moved_by in folders if folder.startswith("~/")]
+    return [os.path.join(project, *folder.split("/")) for folder, _ in folders if not folder.startswith(("~/", "/"))]
 
 
 def signs_of(host: Host, project: str, home: str, environ: Mapping[str, str]) -> list[str]:

@@ -19,7 +19,7 @@ from skillhub.disk.folders import TreeProblem, clone_tree, move_tree, remove_tre
 from skillhub.disk.home import EDITS, LOCK, first_there
 from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.text import command
-from skillhub.model.hosts import Host, LinkKind, hosts, skill_folder
+from skillhub.model.hosts import Host, LinkKind, folders_read, skill_folder
 from skillhub.model.lock import Lock, Locked, Signer
 from skillhub.model.provenance import Facts, Record, Records
 from skillhub.model.skill import Need, Skill
@@ -63,10 +63,21 @@ else:
 def folders_of(
     project: Project, hosts: Iterable[Host], user_home: str, environ: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return the absolute paths of the agents' folders, existing or not; the shared one first."""
+    """Return the folders, existing or not, in which these agents get copies; the shared one first."""
     own = (skill_folder(host, project.scope, project.base, user_home, environ) for host in hosts)
-    shared = os.path.join(project.base, *SHARED.split("/"))
-    return tuple(dict.fromkeys((shared, *filter(None, own))))
+    return tuple(dict.fromkeys((_shared(project), *filter(None, own))))
+
+
+def read_by_agents(
+    project: Project, user_home: str, environ: Mapping[str, str], agents: Iterable[Host] | None = None
+) -> tuple[str, ...]:
+    """Return the folders, existing or not, from which these agents, or all, read skills; the shared one first."""
+    folders = folders_read(agents, project.scope, project.base, user_home, environ)
+    return tuple(dict.fromkeys((_shared(project), *folders)))
+
+
+def _shared(project: Project) -> str:
+    return os.path.join(project.base, *SHARED.split("/"))
 
 
 def link_folders(
@@ -558,8 +569,7 @@ def agent_folders(
     Raises:
         FormatError, LinkLeavesProject: as ``Project.packages``, for a file that can be read.
     """
-    every = hosts().values() if agents is None else agents
-    folders = folders_of(project, every, user_home, environ)
+    folders = read_by_agents(project, user_home, environ, agents)
     if packages := _packages(project):
         below = [each for each in (portable(each, project.base) for each in folders) if not os.path.isabs(each)]
         folders += tuple(os.path.join(project.base, package, each) for package in packages for each in below)

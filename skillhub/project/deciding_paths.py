@@ -9,7 +9,7 @@ from skillhub.disk.home import EDITS, marks_above
 from skillhub.disk.proved import paths_below
 from skillhub.errors import StateError
 from skillhub.model.hosts import hosts, signs_of
-from skillhub.project.copies import UNFINISHED, folders_of
+from skillhub.project.copies import UNFINISHED, read_by_agents
 from skillhub.project.git_exclude import exclude_file
 from skillhub.project.mcp_config import shared_folders
 from skillhub.project.project import Project, policy_places
@@ -40,7 +40,7 @@ def deciding_paths(project: Project, user_home: str, environ: Mapping[str, str])
     # Which agents are in use, their skills, and files that a killed process left beside them.
     for host in hosts().values():
         yield from signs_of(host, project.base, user_home, environ)
-    for folder in folders_of(project, hosts().values(), user_home, environ):
+    for folder in read_by_agents(project, user_home, environ):
         yield from (folder, f"{folder}{end}", f"{os.path.dirname(folder)}{end}")
     yield from (f"{project.root}{end}", f"{os.path.join(project.root, EDITS)}{end}")
     for folder, _ in shared_folders(project):

@@ -12,12 +12,11 @@ from skillhub.disk.home import LOCK, Home, project_folders, upwards, user_home
 from skillhub.errors import SkillhubError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import as_command, typed_flags
-from skillhub.model.hosts import hosts
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.provenance import Record, Records
 from skillhub.model.question import HoldReason
 from skillhub.model.skill import Skill
-from skillhub.project.copies import absolute, folders_of, need_check, view
+from skillhub.project.copies import absolute, need_check, read_by_agents, view
 from skillhub.project.last_seen import LoadCheck
 from skillhub.project.project import Project, state_key, workspace_around
 from skillhub.project.store import Store
@@ -205,7 +204,7 @@ class Locks:
 
     def _folders_of(self, project: Project, reserves_names: bool, real: Callable[[str], str]) -> set[str]:
         """Return the folders, ``folded``, that may hold skills of a project: its agents', and ``holders`` near it."""
-        agent_folders = folders_of(project, hosts().values(), self._user_home, self._around.variables)
+        agent_folders = read_by_agents(project, self._user_home, self._around.variables)
         places = (*agent_folders, *self._holders) if reserves_names else agent_folders
         return {folded(path) for place in places for path in (place, real(place))}
 

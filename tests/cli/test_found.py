@@ -284,6 +284,17 @@ def test_show_names_the_capabilities_of_an_unmanaged_skill_which_list_does_not_s
     assert "show NAME scans it" in " ".join(shell.run("list", "--help").out.split())
 
 
+@pytest.mark.parametrize("parent", [".opencode", ".codex"])
+def test_a_folder_that_only_a_host_reads_is_listed_audited_and_adopted(shell, parent):
+    shell.write(f"project/{parent}/skills/good/SKILL.md", GOOD)
+    assert [each["name"] for each in shell.run("list", "--json").json["skills"]] == ["good"]
+    (finding,) = shell.run("audit", "--json").json["findings"]
+    assert (finding["skill"], finding["rule"]) == ("good", "unmanaged")
+    assert f"{parent}/skills (project)" in shell.run("doctor").out
+    assert shell.run("adopt", "good", "--yes", "--allow-unsigned").status == 0
+    assert [each["source"] for each in shell.run("list", "--json").json["skills"]] == ["local"]
+
+
 @pytest.fixture
 def unparsed(shell, monkeypatch):
     """Two skills, each with two shell scripts, on a machine without the parsers."""

@@ -66,6 +66,18 @@ def test_folder_of_an_agent(name, scope, environ, expected):
     assert folder(name, scope, **environ) == expected
 
 
+def test_the_folders_read_are_those_of_every_agent_and_of_every_host():
+    read = {
+        scope: hosts.folders_read(None, scope, PROJECT, HOME, {"CODEX_HOME": "/c"}) for scope in ("project", "user")
+    }
+    assert {f"{PROJECT}/{each}/skills" for each in (".claude", ".factory", ".opencode", ".codex")} <= {
+        *read["project"]
+    }
+    assert {f"{HOME}/.claude/skills", f"{HOME}/.opencode/skill", "/c/skills"} <= {*read["user"]}
+    only = hosts.folders_read([hosts.host("opencode")], "project", PROJECT, HOME, {})
+    assert f"{PROJECT}/.opencode/skills" in only and f"{PROJECT}/.codex/skills" not in only
+
+
 def test_unknown_agent_is_a_usage_error_with_similar_names():
     with pytest.raises(UsageError) as caught:
         hosts.host("claude")
