@@ -280,8 +280,8 @@ def update(
     """Update skills to the newest version that skillhub.toml allows: show the plan, ask, then change; all or none.
 
     The questions name each capability and need that a new version adds. A new signer is refused. Without
-    NAME, a skill stays unchanged and is reported (exit status 6) if its source no longer has it, or if
-    the newer version is malformed, critical in the scan, or forbidden.
+    NAME, a skill stays unchanged and is reported (exit status 6) if its source is unreachable or no longer has
+    it, or if the newer version is malformed, critical in the scan, or forbidden.
     `skillhub diff NAME` shows every line.
 
     Example: skillhub update --check

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote as percent_encode
 
-from skillhub.errors import FormatError, SourceError, UsageError, hinting
+from skillhub.errors import FormatError, SkillhubError, SourceError, UsageError, hinting
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import members
 from skillhub.formats.text import is_alias, quote
@@ -384,6 +384,12 @@ class LeftOut:
     name: str
     code: str
     message: str
+
+    @classmethod
+    def of(cls, name: str, error: SkillhubError) -> LeftOut:
+        """Return a skill that this error leaves out."""
+        where, hint = f" ({error.where})" if error.where else "", f"; {error.hint}" if error.hint else ""
+        return cls(name, error.code, f"{error.message}{where}{hint}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from skillhub.command.ports import LeftOut, Options, Outcome, Ports, ask
 from skillhub.command.state import State, read_state
 from skillhub.disk import files
 from skillhub.disk.folders import compare
-from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SkillhubError, SourceError, UsageError
+from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SourceError, UsageError
 from skillhub.exchange.other_locks import NoOrigin, Origin, OtherLock, noted_by_gh, parse_other_lock
 from skillhub.formats.text import command, grouped, is_inner_path, quote
 from skillhub.install.admission import admit
@@ -328,14 +328,9 @@ def _candidates(other: OtherLock, options: Options, state: State, ports: Ports) 
             try:
                 candidates = candidates_at(single, options, state, ports)
             except OF_ONE as error:
-                yield LeftOut(single.name, error.code, _reason(error))
+                yield LeftOut.of(single.name, error)
                 continue
             yield from (_with_notes(candidate, single) for candidate in candidates.values())
-
-
-def _reason(error: SkillhubError) -> str:
-    where = f" ({error.where})" if error.where else ""
-    return f"{error.message}{where}{'; ' + error.hint if error.hint else ''}"
 
 
 def _with_notes(candidate: Candidate, origin: Origin) -> Candidate:

@@ -14,7 +14,7 @@ from skillhub.command.ports import LeftOut, Options, Ports, ReportProgress
 from skillhub.command.state import State
 from skillhub.disk.home import Home
 from skillhub.edits.patch import read_patch
-from skillhub.errors import Forbidden, FormatError, SecurityError, SkillhubError, SourceError, UsageError
+from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SkillhubError, SourceError, UsageError
 from skillhub.formats.text import NAME_RULE, as_word, is_name, quote
 from skillhub.install.admission import admit, policy_subject, too_young, with_advisories
 from skillhub.install.candidates import (
@@ -457,10 +457,16 @@ def newest_of(
         StateError: the disk is in the way.
     """
     newer, resolved = Gathered(), []
+    unreachable: dict[str, SourceError] = {}  # not asked again, since each request may wait for a timeout
     for name in names:
+        entry = state.lock.skills[name]
         try:
-            found = _latest(name, state.lock.skills[name], state, ports, newer)
+            if entry.source in unreachable:
+                raise unreachable[entry.source]
+            found = _latest(name, entry, state, ports, newer)
         except SkillhubError as error:
+            if isinstance(error, SourceError) and not isinstance(error, NotFound):
+                unreachable[entry.source] = error
             on_error(name, error)
         else:
             resolved += [] if found is None else [found]

@@ -109,12 +109,12 @@ def _note_unchanged(done: Mapping[str, Candidate], names: Iterable[str], state: 
 def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     """Update the named skills, or all, to the newest version that the intent allows; all of them or none.
 
-    An update of all leaves a skill unchanged that its source no longer has, or whose newer version is malformed, has
-    a critical finding, or is forbidden by a policy.
+    An update of all leaves a skill unchanged whose source is unreachable or no longer has it, or whose newer version
+    is malformed, has a critical finding, or is forbidden by a policy.
 
     Raises:
         NotFound: a name is not locked, or its source no longer has it.
-        SourceError: a source cannot be reached.
+        SourceError: the source of a named skill cannot be reached, or no source of all.
         FormatError: the newer version of a named skill is malformed, or ``--frozen`` and a newer version exists.
         SecurityError: another signer than the lock's, wrong bytes; nothing was changed.
         Refused: a question was not answered, or with no, or a policy forbids a skill; nothing was changed.
@@ -215,6 +215,9 @@ def available_updates(names: Sequence[str], ports: Ports) -> Outcome:
     edited = [f"{name} was edited by hand: {place}" for name in every for place in _edited(name, state, ports)]
     sources = source_changes(state.lock.sources, admission.sources_with(newer.found.values(), state.lock, ports))
     bad = _known_bad(every, {}, state, ports)
+    if newer.withdrawn:
+        audits = command(ports.project.scope, "audit")
+        newer.warnings.append(f"a check remembers nothing; to let other commands refuse it: {audits}")
     warnings, left = (*newer.warnings, *edited, *bad), (*failed.values(), *newer.left_out)
     pending = bool(newer.withdrawn or bad)
     return Outcome(skills, False, warnings=warnings, left_out=left, changes=changes, pending=pending, sources=sources)
@@ -230,35 +233,42 @@ def _newest(
         SourceError, SecurityError, FormatError: as for ``update``.
     """
     failed: dict[str, LeftOut] = {}
+    unreached: list[SkillhubError] = []
 
     def on_error(name: str, error: SkillhubError) -> None:
         found = unavailable(name, error, state, ports)
         if names:
-            raise found from error
-        where = f" ({found.where})" if found.where else ""
-        failed[name] = LeftOut(name, found.code, f"{found.message}{where}; {found.hint}")
+            raise found
+        if found is error:
+            unreached.append(error)
+        failed[name] = LeftOut.of(name, found)
 
     refuse_unknown(names, state.lock.skills, ports.project, state.unlocked)
-    return newest_of(names or state.lock.skills, state, ports, describe=describe, on_error=on_error), failed
+    newer = newest_of(names or state.lock.skills, state, ports, describe=describe, on_error=on_error)
+    if unreached and len(unreached) == len(state.lock.skills):
+        raise unreached[0]
+    return newer, failed
 
 
-# Skills that their source no longer has, though it answers: an update of all continues without them.
+# Skills that their source no longer has, or whose source is unreachable: an update of all continues without them.
 
 
 def unavailable(name: str, error: SkillhubError, state: State, ports: Ports) -> SkillhubError:
-    """Return the error of this one skill, with a hint that resolves it.
+    """Return the error of this one skill, with a hint that resolves it; ``error`` if its source is unreachable.
 
     Raises:
-        SkillhubError: the error itself, if it is not about one skill, or if the skill's source is unreachable.
+        SkillhubError: the error itself, if it is not about one skill or its source.
     """
     if not isinstance(error, NotFound | FormatError):
+        if isinstance(error, SourceError):
+            return error
         raise error
     entry = state.lock.skills[name]
     wanted = state.wanted(name)
     try:
         now_at = _where_now(name, entry, wanted, state, ports)
     except SkillhubError:
-        raise error from None
+        return error
     scope = ports.project.scope
     remove = command(scope, "remove", name)
     if isinstance(error, FormatError):

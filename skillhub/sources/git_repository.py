@@ -256,6 +256,7 @@ _UNASKED = ("push.gpgSign=false", "push.followTags=false", "push.recurseSubmodul
 _PUSH = (*(word for each in _UNASKED for word in ("-c", each)), "push", "--quiet")
 _NEW = "refs/commits/new"
 _FIRST = "refs/commits/first"
+_UNNAMED = "only the repository knows which commit a branch or a tag names now"
 _REJECTED = re.compile(r"\[rejected\]|stale info|cannot lock ref|failed to update ref|reference already exists", re.I)
 _T = TypeVar("_T")
 _ALL = ("+refs/heads/*:refs/all/heads/*", "+refs/tags/*:refs/all/tags/*")
@@ -297,7 +298,8 @@ class GitCache:
             self._prepare()
             return self._git.run((*address, "ls-remote", "--quiet", REMOTE, *refs), self._bounds)
 
-        rows = (line.partition("\t") for line in self._online(listed).decode("utf-8", "replace").splitlines())
+        answer = self._online(listed, _UNNAMED).decode("utf-8", "replace")
+        rows = (line.partition("\t") for line in answer.splitlines())
         return {name: id_ for id_, _, name in rows}
 
     def first(self) -> str | None:
@@ -326,7 +328,7 @@ class GitCache:
 
         if os.path.isdir(os.path.join(self._folder, "objects", "pack")) and not self._is_empty():
             return None  # without waiting for the lock, which another process may hold
-        return self._online(brought)
+        return self._online(brought, _UNNAMED)
 
     def _renamed_first(self) -> str | None:
         """Rename the ref of the fetched commit as ``fetch`` names it, and return the commit."""
@@ -448,10 +450,13 @@ class GitCache:
         with files.lock(self._folder + ".lock", timeout=self._bounds.seconds):
             self._discard()
 
-    def _online(self, act: Callable[[Sequence[str]], _T]) -> _T:
-        """Return the result of a request to the server; after a redirect, judge the target and repeat it there."""
-        if self._bounds.offline:
-            raise SourceError("the repository is not in the cache, and --offline forbids fetching it", where=self.url)
+    def _online(self, act: Callable[[Sequence[str]], _T], lacking: str = "the cache does not have its files") -> _T:
+        """Return the result of a request to the server; after a redirect, judge the target and repeat it there.
+
+        A repository on this disk is asked with ``--offline``, too; otherwise the error says what is ``lacking``.
+        """
+        if self._bounds.offline and not self._remote.fetch_url.startswith("file:"):
+            raise SourceError(f"{lacking}, and --offline forbids asking the repository", where=self.url)
         is_first = True
         while True:
             try:

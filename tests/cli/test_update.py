@@ -198,6 +198,26 @@ def test_an_unreachable_source_fails_check_update_and_diff(machine, repo):
         assert done.status == 3, done.out
 
 
+@pytest.mark.parametrize("words", [(), ("--offline",)])
+def test_a_source_that_is_not_reached_stops_no_other_update(machine, repo, words):
+    """Of two sources one is on a host that does not exist; it is asked once."""
+    away = Repo(machine.folder / "away.git")
+    away.commit(three(**{"skills/one": "Do.", "skills/two": "Do."}))
+    assert machine.run("install", f"git+{away.url}", "--all", *YES).status == 0
+    lock = machine.project / "skillhub.lock"
+    lock.write_text(lock.read_text().replace(away.url, "https://git.invalid/away"))
+    intent = machine.project / "skillhub.toml"
+    intent.write_text(intent.read_text().replace(away.url, "https://git.invalid/away"))
+    assert machine.run("update", "--check", *words, "--json").status == 1
+    repo.commit(files("Do it better.\n"))
+    done = machine.run("update", *YES, *words, "--json")
+    assert (done.status, done.json["changed"]) == (6, True)
+    left = {each["name"]: (each["code"], "git.invalid" in each["message"]) for each in done.json["refused"]}
+    assert left == {"one": ("source", True), "two": ("source", True)}
+    assert b"better" in (machine.project / ".agents/skills/deploy/SKILL.md").read_bytes()
+    assert machine.run("update", "one", *YES, *words).status == 3
+
+
 def test_without_network_an_update_says_that_no_source_was_asked(shell, web):
     web.at("/hello/SKILL.md", answer(skill_md("hello"), "Content-Type: text/markdown"))
     web.at(WELL_KNOWN, answer(current(entry("hello", skill_md("hello"), "/hello/SKILL.md")), JSON, 'ETag: "1"'))

@@ -219,9 +219,14 @@ def test_a_commit_in_the_cache_needs_no_network(repo, opened):
     shutil.rmtree(repo.path)
     offline = GitLimits(offline=True)
     assert list(opened(repo.url, commit, bounds=offline).read(["README.md"])) == [b"Read me.\n"]
-    for rev in (None, "main", "0" * 40):
-        with pytest.raises(SourceError, match="--offline"):
-            opened(repo.url, rev, bounds=offline)
+    for rev, lacks in ((None, "which commit"), ("main", "which commit"), ("0" * 40, "the cache does not have")):
+        with pytest.raises(SourceError, match=f"{lacks}.* --offline"):
+            opened("https://git.invalid/repo", rev, bounds=offline)
+
+
+def test_a_repository_on_this_disk_is_read_without_a_network(repo, opened):
+    commit = repo.commit(FILES)
+    assert opened(repo.url, "main", bounds=GitLimits(offline=True)).rev == commit
 
 
 def test_moved_branch_is_fetched_and_the_old_commit_stays(repo, opened):
