@@ -232,7 +232,11 @@ def by_place(
     source = of_plugin(source, release.plugin)
 
     def verify(unpacked: Unpacked, scan: Scan) -> Candidate:
-        found = _unvouched(unpacked, source, origin, ports, locked, scan)
+        try:
+            found = _unvouched(unpacked, source, origin, ports, locked, scan)
+        except FormatError as error:
+            error.where = f"{release.url}{'#' if release.path else ''}{release.path or ''}: {error.where}"
+            raise
         if release.type != "tree" and found.name != release.name:
             raise SourceMismatch(f"the index names it {release.name}, its SKILL.md {found.name}", where=release.url)
         return replace(candidates.check_folder_name(found, release.path), published=place.committed(release))

@@ -14,7 +14,7 @@ from pydantic import ConfigDict
 from skillhub.errors import NotFound, SourceError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Read, Sha256, matching, part, text_that
-from skillhub.formats.text import quote
+from skillhub.formats.text import did_you_mean, is_name, quote
 from skillhub.model.reference import Named
 from skillhub.model.tree import SKILL_MD
 from skillhub.model.version import Range, precedence
@@ -191,11 +191,14 @@ def choose_skills(
     offered = offered_by(index)
     if every or len(offered) == 1:
         return offered
-    picked = tuple(pick(offered))
+    nameless = [release.name for release in offered if not is_name(release.name)]
+    named = [release for release in offered if is_name(release.name)] or offered
+    picked = tuple(pick(named))
     if not picked:
-        names = ", ".join(dict.fromkeys(words_for(offered).values()))
+        names = ", ".join(dict.fromkeys(words_for(named).values()))
+        broken = f"; and without a valid name: {', '.join(nameless)}" if nameless else ""
         hint = "say which: --skill NAME; install takes it several times, or --all"
-        raise UsageError(f"there are {len(offered)} skills here: {names}", where=place, hint=hint)
+        raise UsageError(f"there are {len(named)} skills here: {names}{broken}", where=place, hint=hint)
     return picked
 
 
@@ -217,7 +220,10 @@ def _only_match(word: str, index: Index, place: str) -> Release:
     same_name = index.skills.get(word.rpartition(":")[2], ())
     fits = fitting(word, same_name) or fitting(word, offered_by(index))
     if not fits:
-        raise no_match(word, index.names[:40], place)
+        error, offered = no_match(word, index.names[:40], place), offered_by(index)
+        near = [called for release, called in words_for(offered).items() if f"/{release.path}".endswith(f"/{word}")]
+        error.hint = f"{did_you_mean(near)} {error.hint}".lstrip()
+        raise error
     if len(fits) > 1:
         names = ", ".join(map(words_for(offered_by(index)).__getitem__, fits))
         raise UsageError(f"{word} fits several skills: {names}", where=place, hint="give one of these with --skill")

@@ -286,7 +286,10 @@ class Repository:
             if head.internal and folder != self._top:
                 warnings.append(f"{quote(folder)} was left out: its author marks it as internal")
                 continue
-            name, path = head.name or layout.name_of_folder(folder or url), folder or None
+            # Without a valid name it cannot be installed: a folder whose name is none either is shown by its path.
+            called = layout.name_of_folder(folder or url)
+            called = called if folder.rpartition("/")[2] in ("", called) else folder
+            name, path = head.name or called, folder or None
             yield Release(
                 name=name, url=url, type="tree", description=head.description, rev=rev, path=path, plugin=plugin
             )

@@ -82,6 +82,22 @@ def test_several_skills_without_a_choice_are_refused_with_their_names(world: Rea
     assert "--skill" in (error.hint or "")
 
 
+def test_skills_without_a_valid_name_are_no_choice(world: Reaching, tmp_path: Path) -> None:
+    called = {"a": "a", "b": "other", "日本": "日本", "中文": "中文"}
+    files = {f"skills/{folder}/SKILL.md": skill_md(name) for folder, name in called.items()}
+    place = repository(tmp_path, files)
+    broken = ["skills/中文", "skills/日本"]
+    error = refused(world, UsageError, lambda: world.install(place))
+    assert error.message == f"there are 2 skills here: a, other; and without a valid name: {', '.join(broken)}"
+    for word, meant in (("日本", "skills/日本"), ("b", "other")):
+        error = refused(world, NotFound, lambda word=word: world.install(place, skills=(word,)))
+        assert (error.hint or "").startswith(f"did you mean {meant}?")
+    error = refused(world, FormatError, lambda: world.install(place, skills=("skills/日本",)))
+    assert error.where == f"{place.removeprefix('git+')}#skills/日本: SKILL.md:2"
+    done = world.install(place, every=True)
+    assert [each.name for each in done.left_out] == broken
+
+
 def test_an_unknown_name_changes_nothing(world: Reaching, three: str) -> None:
     error = refused(world, NotFound, lambda: world.install(three, skills=("a", "z")))
     assert "a, b, c" in (error.hint or "")

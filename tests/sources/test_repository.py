@@ -151,9 +151,9 @@ def test_repository_is_read_once():
     assert len(hub.opened) == 1
 
 
-def test_skill_without_a_valid_head_is_named_after_its_folder():
+def test_a_skill_without_a_valid_name_is_called_by_its_folder():
     index = place({"skills/Bad One/SKILL.md": "no head", "skills/link/SKILL.md": None}).index()
-    assert index.names == ("bad-one", "link")
+    assert index.names == ("link", "skills/Bad One")
     with pytest.raises(UnsafeArchive) as caught:
         place({"skills/link/SKILL.md": None}).unpacked(
             Release(name="link", url=URL, rev=REV, path="skills/link", type="tree")
