@@ -187,7 +187,12 @@ def to_check(name: str, agent: str | None, path: str | None, ports: Ports) -> Ch
         if not isinstance(entry, dict):
             raise FormatError(f"expected an object, found {quote(entry)}", where=file.path)
         plain = mcp_config.without_defaults(entry)
-        if any(not mcp_config.is_equal(mcp_config.without_defaults(other), plain) for _, other in others):
+        is_one = all(mcp_config.is_equal(mcp_config.without_defaults(other), plain) for _, other in others) or any(
+            # Each agent has its own spelling, such as that of a variable.
+            all(mcp_config.is_same(config, each, server) for config, each in entries)
+            for _, server in _described_servers(name, ports)
+        )
+        if not is_one:
             agents = {config.agent for config, _ in entries}
             ways = [("--agent", owner) for owner in sorted(agents)] if len(agents) == len(entries) else []
             paths = [("--file", config.path) for config, _ in entries]

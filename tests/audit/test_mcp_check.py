@@ -388,6 +388,22 @@ def test_two_different_servers_of_a_name_are_chosen_by_agent(tmp_path):
     assert here.run("mcp", "check", "none").status == 3
 
 
+def test_a_server_that_each_agent_spells_in_its_own_way_is_one(tmp_path):
+    here = Here(tmp_path)
+    server = "{type: mcp, value: demo, transport: stdio, command: 'true demo', env: [TOK]}"
+    tools = f"dependencies: {{tools: [{{type: env_var, value: TOK}}, {server}]}}"
+    here.skill("src/demo", **{"agents/openai.yaml": tools})
+    agents = ("--agent", "claude-code", "--agent", "cursor")
+    words = ("--yes", "--allow-unsigned", "--accept", "mcp", "--mcp", "configure", "--env", "TOK=x", *agents)
+    assert here.run("install", "../src/demo", *words).status == 0
+    spelled = [(here.project / file).read_text() for file in (".mcp.json", ".cursor/mcp.json")]
+    assert "${TOK}" in spelled[0] and "${env:TOK}" in spelled[1]
+    here.environ["TOK"] = "x"
+    assert here.run("mcp", "check", "demo", "--dry-run").status == 0
+    here.write("project/.cursor/mcp.json", spelled[1].replace('"true"', '"false"'))
+    assert here.run("mcp", "check", "demo", "--dry-run").status == 2
+
+
 NEEDS = """dependencies:
   tools:
     - type: mcp
