@@ -156,8 +156,12 @@ def _sources(ports: Ports) -> tuple[tuple[Source, ...], Check]:
 
 def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
     yield Check("lock", True, f"{len(skills)} locked" if skills else "no skill is locked here")
-    unagreed = not_agreed(ports.project)
+    unagreed, recalled = not_agreed(ports.project), remedies(ports.project, ports.seen)
     for skill in skills:
+        if skill.name in recalled:
+            message = "its registry recalled it: it must not be used"
+            yield Check(f"state of {skill.name}", False, message, recalled[skill.name])
+            continue
         enabling = command(ports.project.scope, "enable", skill.name)
         if missing := [need for need in skill.requires if need.open]:
             hint = enabling

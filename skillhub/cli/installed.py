@@ -172,7 +172,7 @@ def list_(common: Common) -> None:
     if found.skills:
         skills_table(_as_shown(found.skills, common), common.terminal, held)
     elif wanted is not UNREADABLE and not wanted.skills:
-        example = common.command("install", "github:code-review")
+        example = common.command("install", "github:code-review" if "github" in common.sources.all() else "REF")
         common.terminal.say(f"no skills are installed here; to install one: {example}")
     if lacking := sorted(wanted.skills.keys() - found.project.last_lock().skills):
         locks = f"{common.command('install')} locks them"

@@ -273,14 +273,17 @@ def _show_waiting(waiting: Sequence[Skill], outcome: Outcome, options: Options, 
 def _answered(skill: Skill, outcome: Outcome, options: Options) -> tuple[set[str], str]:
     """Return the needs that the flags of this command answered, and the flag to type again with the next command."""
     answered = {need for name, need in outcome.supplied if name == skill.name}
+    # A value that was given to this command is not kept: the next one needs it again.
+    typed = "".join(f" --env {need.removeprefix('env:')}=…" for need in sorted(answered) if need.startswith("env:"))
     # A missing program, or --no-enable, keeps a skill disabled before its servers are configured.
     is_kept = not options.enable or any(need.open and need.kind == "program" for need in skill.requires)
     if options.mcp != "ask" and is_kept:
         servers = {need.spell() for need in skill.requires if need.open and need.kind == "mcp"}
         if options.mcp == "configure":
             servers -= {need for name, need in outcome.remedies if name == skill.name}
-        return answered | servers, f" --mcp {options.mcp}" if servers else ""
-    return answered, ""
+        typed += f" --mcp {options.mcp}" if servers else ""
+        answered |= servers
+    return answered, typed
 
 
 def held_back(waiting: Collection[str], project: Project) -> dict[str, str]:

@@ -47,7 +47,7 @@ def how_to_satisfy(skill: str, need: Need, scope: SkillScope, typed: str = "") -
     enable = f"{command(scope, 'enable', skill)}{typed}"
     if need.kind == "env":
         once = (f"export {need.name}=…, then: {enable}", f"or type the value when asked: {enable}")
-        store = f"or to store it: {command(scope, 'env', 'set', need.name)}"
+        store = f"or to store it in this system's keyring: {command(scope, 'env', 'set', need.name)}"
         return (*once, store) if find_spec("keyring") else once
     if need.kind == "program":
         hints = [f"{manager} install {package}" for manager, package in _packages().get(need.name, {}).items()]

@@ -19,7 +19,7 @@ from skillhub.model.index import Admission, Index, Release, newest_first
 from skillhub.model.manifest import Manifest, problems
 from skillhub.model.tree import SIGNATURE, SKILL_MD, File, Tree
 from skillhub.model.version import is_version
-from skillhub.project.user_state import OwnKey, Publishers
+from skillhub.project.user_state import OWN_SUFFIX, OwnKey, Publishers
 from skillhub.registry.operator import OpenRegistry, RegistryDir, RegistrySettings, Signing, opened
 from skillhub.scan import capabilities
 from skillhub.sources.local import files_of_project, named, read_local
@@ -98,7 +98,11 @@ def submit(
     preferred = owner or hub.settings.publisher
     signers = sorted(publishers, key=lambda publisher: publisher.name != preferred)
     with named(path):
-        tree = _signed(tree, manifest.name, owner, hub, path)
+        if SIGNATURE not in tree and owner not in (None, hub.settings.publisher):
+            sign = as_command("skillhub", "sign", path, *_named_key(signers[0], own_publishers))
+            message = f"unsigned; {owner} owns the name {manifest.name} and must sign it"
+            raise Refused(message, where=path, hint=sign)
+        tree = _signed(tree, manifest.name, hub, path)
         verdict = judge(tree, signers, None, now)
     if verdict.status != "valid" or verdict.signer is None:
         with named(path):
@@ -148,15 +152,20 @@ def _admission_hint(verdict: Verdict, owner: str | None, hub: OpenRegistry, key:
     return f"to admit {signer_text}: {command(owner or 'PUBLISHER', option, 'FILE', *offline)}"
 
 
-def _signed(tree: Tree, name: str, owner: str | None, hub: OpenRegistry, path: str) -> Tree:
+def _named_key(owner: Publisher, own_publishers: Publishers | None) -> tuple[str, ...]:
+    """Return the option with which ``sign`` uses the operator's own key that the registry admits for the owner."""
+    own = [own_publishers.own(Digest.of(key.pem)) for key in owner.keys] if own_publishers else []
+    names = [os.path.basename(path).removesuffix(OWN_SUFFIX) for path in own if path]
+    return ("--key", names[0]) if names else ()
+
+
+def _signed(tree: Tree, name: str, hub: OpenRegistry, path: str) -> Tree:
     if SIGNATURE in tree:
         return tree
     registry_publisher = hub.settings.publisher
-    sign = as_command("skillhub", "sign", path)
-    if owner not in (None, registry_publisher):
-        raise Refused(f"unsigned; {owner} owns the name {name} and must sign it", where=path, hint=sign)
     key = hub.keys.publisher(registry_publisher)
     if key is None:
+        sign = as_command("skillhub", "sign", path)
         hint = f"{sign}, or bring the key of {registry_publisher} as keys/publishers/{registry_publisher}.pem"
         raise Refused("unsigned; a registry accepts only signed skills", where=path, hint=hint)
     return Tree({**tree, SIGNATURE: File(oms.sign(tree, name, key))})

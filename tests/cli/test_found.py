@@ -284,6 +284,12 @@ def test_show_names_the_capabilities_of_an_unmanaged_skill_which_list_does_not_s
     assert "show NAME scans it" in " ".join(shell.run("list", "--help").out.split())
 
 
+def test_an_empty_list_names_a_skill_only_of_a_source_that_is_configured(shell):
+    assert "skillhub install github:code-review" in shell.run("list").err
+    assert shell.run("source", "remove", "github", "--yes").status == 0
+    assert "github" not in shell.run("list").err
+
+
 @pytest.mark.parametrize("parent", [".opencode", ".codex"])
 def test_a_folder_that_only_a_host_reads_is_listed_audited_and_adopted(shell, parent):
     shell.write(f"project/{parent}/skills/good/SKILL.md", GOOD)

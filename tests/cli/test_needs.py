@@ -50,7 +50,7 @@ def test_what_a_flag_answered_is_not_missing_and_stays_in_the_next_command(shell
     assert shell.run("install", "github:gh-fix-ci", "--yes").status == 6
     done = shell.run("enable", "gh-fix-ci", "--mcp", way, "--env", "GITHUB_TOKEN=secret")
     assert [line for line in done.err.splitlines() if line.startswith("  ") and line[2] != " "] == ["  program gh"]
-    assert done.err.endswith(f", then: skillhub enable gh-fix-ci --mcp {way}\n")
+    assert done.err.endswith(f", then: skillhub enable gh-fix-ci --env GITHUB_TOKEN=… --mcp {way}\n")
     done = shell.run("enable", "gh-fix-ci", "--mcp", way)
     assert "  mcp github\n" not in done.err
     assert done.err.endswith(f"  then: skillhub enable gh-fix-ci --mcp {way}\n")
@@ -218,7 +218,8 @@ def test_a_given_variable_is_satisfied_while_another_need_is_open(shell):
     needs = {need["name"]: need["satisfied"] for need in done.json["skills"][0]["requires"]}
     assert (done.status, needs) == (6, {"SOME_TOKEN": True, "no-such-program": False})
     assert "program no-such-program" in done.err
-    assert "SOME_TOKEN" not in done.err
+    assert "then: skillhub enable needy --env SOME_TOKEN=…" in done.err
+    assert "  env SOME_TOKEN" not in done.err and "secret-value" not in done.err
     [listed] = shell.run("list", "--json").json["skills"]  # the value was for that command only
     assert {need["name"]: need["satisfied"] for need in listed["requires"]}["SOME_TOKEN"] is False
 

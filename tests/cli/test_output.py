@@ -304,6 +304,22 @@ def test_a_dry_run_of_all_reports_skills_left_out(shell):
     assert "would leave out bad: " in done.err
 
 
+def test_a_check_for_updates_names_the_command_that_remembers_a_withdrawal(offered, tmp_path):
+    shell = offered.copy(tmp_path / "machine")
+    registry = shell.folder / "registry"
+    with online(registry / "site") as url:
+        shell.run("source", "add", "acme", url, "--root", registry / "site/metadata/1.root.json")
+        assert shell.run("install", "acme:greeting", "--yes").status == 0
+        shell.run("registry", "withdraw", registry, "greeting@1.0.0", "--reason", "it lies")
+        done = shell.run("update", "--check")
+        assert "was withdrawn: it lies" in done.err
+        assert "a check remembers nothing; to let other commands refuse it: skillhub audit\n" in done.err
+        assert shell.run("verify").status == 0
+        assert shell.run("audit").status == 1
+    assert " withdrawn " in shell.run("list").out
+    assert [shell.run(*words).status for words in (["verify"], ["sync"], ["load", "greeting"])] == [1, 5, 5]
+
+
 def test_a_withdrawn_release_is_shown_with_its_reason(offered, tmp_path):
     shell = offered.copy(tmp_path / "machine")
     registry = shell.folder / "registry"
@@ -332,6 +348,10 @@ def test_a_withdrawn_release_is_shown_with_its_reason(offered, tmp_path):
         assert "withdrawn: it lies" in done.out
         assert "yanked" not in done.out + done.err
         assert "was withdrawn by its registry: it lies" in done.err
+        assert shell.run("disable", "greeting").status == 0
+        done = shell.run("doctor")
+        assert (done.status, "skillhub enable" in done.out) == (1, False)
+        assert "problem  state of greeting: its registry recalled it" in done.out
         shown = shell.run("show", "greeting", "--json").json
         assert [each["withdrawn"] for each in shown["releases"]] == ["it lies"]
         assert len(shown["warnings"]) == 1

@@ -423,8 +423,8 @@ def test_the_hint_for_an_unsigned_skill_of_another_publisher_is_to_sign_it(shell
     assert (done.status, done.error["code"]) == (6, "refused")
     assert done.error["message"].startswith("unsigned; partner")
     hint = shlex.split(done.error["hint"])
-    assert (hint, written(shell)) == (["skillhub", "sign", str(path)], before)
-    assert shell.run(*hint[1:], "--key", "partner").status == 0
+    assert (hint, written(shell)) == (["skillhub", "sign", str(path), "--key", "partner"], before)
+    assert shell.run(*hint[1:]).status == 0
     assert "signed by partner" in shell.run("registry", "add", registry, path).out
 
 
