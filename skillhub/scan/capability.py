@@ -87,7 +87,7 @@ def _capabilities(manifest: Manifest, sources: SkillFiles) -> set[str]:
     # Declarations in a lower folder are those of a second skill, which agents list under its own name.
     if not manifest.is_whole or any(path.lower().endswith(_OF_ANOTHER) for path in sources.held):
         result.update(DECLARATIONS_UNKNOWN)
-    if parts := started_parts(sources.held):
+    if started_parts(sources.held):
         result.update((*DECLARATIONS_UNKNOWN, "agents", "hooks"))
     if run:
         result.add("scripts")
@@ -107,7 +107,8 @@ def _capabilities(manifest: Manifest, sources: SkillFiles) -> set[str]:
     named["network"].update(host for server in servers for host in _remote_hosts(server.encode()))
     for kind, names in named.items():
         result.update(f"{kind}:{name}" for name in (names if len(names) <= NAMES_MAX else "*"))
-    if parts or encoded or sources.cut or not _is_offline(sources.held, manifest, body, run):
+    # A declaration that cannot be read may be that of a server.
+    if "mcp:?" in result or encoded or sources.cut or not _is_offline(sources.held, manifest, body, run):
         result.add(NETWORK_UNKNOWN)
     return result | {f"env:{_capability_text(name)}" for name in variables(run.items())}
 

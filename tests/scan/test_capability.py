@@ -27,6 +27,13 @@ def test_skill_of_text_alone_has_no_capability():
     assert found({"references/a.md": b"# More\nhttps://elsewhere.io/\n", "assets/a.css": b"a{}"}) == ()
 
 
+@pytest.mark.parametrize("path", ["agents/openai.yaml", "inner/agents/openai.yaml", "mcp.json"])
+def test_attack_a_server_that_cannot_be_read_may_use_the_network(path):
+    server = File(b"dependencies: &a {tools: [{type: mcp, value: a, transport: stdio, command: server}]}\n")
+    skill = Tree({"SKILL.md": File(b"---\nname: a\ndescription: b\n---\n"), path: server})
+    assert NETWORK_UNKNOWN in capabilities(skill, Manifest.read(skill))
+
+
 def test_attack_a_plugin_hides_no_hook_and_no_server():
     files = {".claude-plugin/plugin.json": b'{"name": "a"}', "hooks/hooks.json": b"{}"}
     assert {*found(files)} == {"agents", "hooks", *DECLARATIONS_UNKNOWN}
