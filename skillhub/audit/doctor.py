@@ -73,10 +73,6 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
     with _error_as_check("clock", checks):
         if time is not None and time.behind:
             checks.append(Check("clock", False, time.behind, time.remedy))
-    with _error_as_check("advisories", checks):
-        for name, match in advised_skills(ports):
-            remedy = command(ports.project.scope, "remove", name)
-            checks.append(Check(f"advisory on {name}", False, str(match), remedy))
     try:
         skills = managed(ports.project, ports.store, ports.environ)
     except SkillhubError as error:
@@ -87,16 +83,22 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
         checks += _catalog(skills, roots, ports)
         with _error_as_check("lists", checks):
             checks += listing_checks(ports)
+    with _error_as_check("advisories", checks):
+        for name, match in advised_skills(ports):
+            remedy = command(ports.project.scope, "remove", name)
+            checks.append(Check(f"advisory on {name}", False, str(match), remedy))
     return Diagnosis(tuple(checks), roots, agents, sources)
 
 
 @contextmanager
 def _error_as_check(name: str, checks: list[Check]) -> Iterator[None]:
-    """Turn an error into a failed check."""
+    """Turn an error into a failed check, unless an earlier one reported it."""
     try:
         yield
     except SkillhubError as error:
-        checks.append(Check(name, False, f"{error.where}: {error.message}", error.hint))
+        message = f"{error.where}: {error.message}"
+        if message not in {each.message for each in checks}:
+            checks.append(Check(name, False, message, error.hint))
 
 
 def _intent_and_policy(ports: Ports) -> Iterator[Check]:

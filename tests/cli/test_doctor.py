@@ -362,7 +362,7 @@ def test_malformed_settings_stop_only_commands_that_need_one(shell):
     config = shell.write("hub/config/config.toml", '[install]\nlink = "../x"\n')
     done = shell.run("doctor", "--json")
     problems = {each["name"] for each in done.json["checks"] if not each["ok"]}
-    assert (done.status, problems) == (1, {"settings", "advisories"})
+    assert (done.status, problems) == (1, {"settings"})
     assert [shell.run(word).status for word in ("list", "verify", "catalog")] == [0, 0, 0]
     refused = shell.run("install", "github:code-review", "--yes", "--json")
     assert (refused.status, refused.error["code"]) == (4, "format")
