@@ -161,7 +161,8 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
             adopted.append(result)
     planner = Planner(options, state, ports, [skill.candidate for skill in adopted])
     plans = [_planned(skill, planner, ports) for skill in adopted]
-    answers = ask([question for plan in plans for question in plan.questions()], ports, options.dry_run)
+    asked = [_with_places(skill, plan) for skill, plan in zip(adopted, plans, strict=True)]
+    answers = ask([question for plan in asked for question in plan.questions()], ports, options.dry_run)
     warnings = tuple(origins.warnings)
     if not adopted:
         return Outcome((), False, warnings=warnings, left_out=tuple(left_out))
@@ -275,6 +276,13 @@ def _planned(skill: _Adopted, planner: Planner, ports: Ports) -> Plan:
     link_paths = [portable(path, base) for path in skill.find.links]
     steps = [Step(link, copies.path_of(ports.project, link), "make") for link in link_paths]
     return replace(plan, linking=replace(plan.linking, steps=(*plan.linking.steps, *steps)))
+
+
+def _with_places(skill: _Adopted, plan: Plan) -> Plan:
+    """Return the plan whose questions name the places that will have the skill's files."""
+    places = [skill.candidate.entry.path] if skill.target and skill.candidate.entry.path else []
+    places += [step.link for step in plan.linking.steps] if plan.linking else []
+    return replace(plan, candidate=plan.candidate.noted(f"its files will be in {', '.join(places)}"))
 
 
 def _copy_into_project(skill: _Adopted, ports: Ports) -> None:

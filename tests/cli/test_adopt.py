@@ -44,6 +44,14 @@ def test_an_unlocked_skill_is_copied_into_the_project_and_locked_from_there(foun
     assert (skill["managed"], skill["state"]) == (True, "enabled")
 
 
+def test_the_question_names_each_place_that_will_have_the_files(found):
+    done = found.run("adopt", "--dry-run")
+    assert "its files will be in skills/loose, .agents/skills/loose, .claude/skills/loose" in " ".join(
+        done.err.split()
+    )
+    assert "its files will be" not in found.run("adopt", *YES).err
+
+
 def test_a_colleague_installs_an_adopted_skill_from_the_repository(found, tmp_path):
     assert found.run("adopt", *YES).status == 0
     clone = type(found)(tmp_path / "colleague")
