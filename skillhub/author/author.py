@@ -16,7 +16,7 @@ from skillhub.disk import files
 from skillhub.disk.folders import remove_tree, write_tree
 from skillhub.errors import BadSignature, NotFound, Reasoned, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import NAME_RULE, as_command, is_name, quote
+from skillhub.formats.text import NAME_RULE, as_command, did_you_mean, is_name, quote
 from skillhub.install import pins
 from skillhub.model.finding import Finding, Issue
 from skillhub.model.manifest import Manifest, problems
@@ -67,7 +67,9 @@ def begin(name: str, parent: str, *, dry_run: bool = False) -> Begun:
         StateError: the disk refuses; nothing is left behind.
     """
     if not is_name(name):
-        raise UsageError(f"{quote(name)} cannot name a skill", hint=NAME_RULE)
+        meant = name.lower().replace("_", "-").replace(" ", "-")
+        hint = did_you_mean([meant] if is_name(meant) else [], f"a name is of {NAME_RULE}")
+        raise UsageError(f"{quote(name)} cannot name a skill", hint=hint)
     path = os.path.join(parent, name)
     if os.path.lexists(path):
         raise UsageError(f"{name} exists already", where=path, hint="choose another name")

@@ -308,8 +308,9 @@ def registry_advise(
     done = signed(common, keys, lambda signing: upkeep.advise(folder, documents, signing, withdraw or ()))
     _rebuild(common, folder)
     value = {"advisories": [each.id for each in done.advisories], "digests": list(done.digests)}
-    counts = f"{len(done.advisories)} advisories and {len(done.digests)} digests"
-    return common.done("registry advise", value, f"{common.would('publish', 'published')} {counts} in all", "green")
+    counts = f"advisories: {len(done.advisories)}, digests: {len(done.digests)}"
+    text = f"{common.would('publish', 'published')} them; the registry now has {counts}"
+    return common.done("registry advise", value, text, "green")
 
 
 def registry_push(

@@ -39,6 +39,10 @@ def test_a_published_advisory_reaches_list_doctor_audit_and_sync(own):
     assert own.run("list", "--json").json["known_bad"] == []
     published = advise(own, "--digest", tree, "--reason", REASON)
     assert published == {"schema": 1, "advisories": [], "digests": [tree]}
+    assert (
+        "the registry now has advisories: 0, digests: 1\n"
+        in own.run("registry", "advise", own.folder / "registry", "--digest", tree, "--reason", REASON).out
+    )
     done = own.run("audit", "--json")
     finding = done.json["findings"][0]
     assert (done.status, finding["rule"], finding["severity"]) == (1, "known-bad", "critical")

@@ -26,6 +26,11 @@ def zipped(shell, path, name="mine", **files):
     return path
 
 
+def test_a_new_skill_with_a_name_of_another_spelling_gets_a_suggestion(shell):
+    assert "hint: did you mean my-skill? a name is of a-z" in shell.run("new", "My_Skill").err
+    assert "did you mean" not in shell.run("new", "日本").err
+
+
 def test_validate_takes_folders_and_archives(shell):
     shell.skill("project/good")
     shell.skill("project/other", name="named-otherwise")

@@ -38,6 +38,15 @@ def copies(machine):
     return sorted(str(each.relative_to(machine.project)) for each in links)
 
 
+def test_another_line_than_that_of_another_package_is_refused_with_the_file_that_has_it(machine):
+    for package in ("one", "two"):
+        line(machine, package, 'release-notes = "^1.0.0"')
+    assert machine.run("install", *YES).status == 0
+    done = machine.run("install", "github:release-notes@1.0.0", "--package", "one", *YES, "--json")
+    assert (done.status, done.error["where"]) == (4, "packages/two/skillhub.toml")
+    assert "two packages want different lines for release-notes: packages/two" in done.error["message"]
+
+
 def test_a_package_gets_its_skills_and_the_root_the_lock(machine):
     one = machine.project / "packages/one"
     assert machine.run("install", "../../skills/one-skill", *YES, cwd=one).status == 0
