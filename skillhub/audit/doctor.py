@@ -160,12 +160,11 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
     yield Check("lock", True, f"{len(skills)} locked" if skills else "no skill is locked here")
     unagreed, recalled = not_agreed(ports.project), remedies(ports.project, ports.seen)
     for skill in skills:
+        enabling = command(ports.project.scope, "enable", skill.name)
         if skill.name in recalled:
             message = "its registry recalled it: it must not be used"
             yield Check(f"state of {skill.name}", False, message, recalled[skill.name])
-            continue
-        enabling = command(ports.project.scope, "enable", skill.name)
-        if missing := [need for need in skill.requires if need.open]:
+        elif missing := [need for need in skill.requires if need.open]:
             hint = enabling
             if skill.state == "enabled":  # it stays enabled; only its agent lacks the value
                 hint = "; ".join(dict.fromkeys(_supply_hint(need, ports) or enabling for need in missing))
