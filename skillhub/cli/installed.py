@@ -189,7 +189,7 @@ def list_(common: Common) -> None:
         common.terminal.out(f"enabled, but missing in the agents' folders: {gone}; {restores}", "yellow")
     for skill in found.skills:
         if not skill.managed and skill.name in waiting:
-            message = f"{skill.name} is disabled, but agents still read {skill.path}: {common.command('verify')}"
+            message = f"{skill.name} is not enabled, but agents still read {skill.path}: {common.command('verify')}"
             common.terminal.out(message, "yellow")
     if found.users:
         common.terminal.out("")

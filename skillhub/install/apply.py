@@ -110,7 +110,7 @@ def carry_out(
         tuple(_with_supplied(skill, supplied[skill.name]) for skill in skills),
         changed or (any(is_restored.values()) and not options.dry_run),
         tuple(asked),
-        (*_warnings(plans, ports), *unneeded, *stays),
+        (*_warnings(plans, ports), *unneeded, *stays, *_left(plans, changes)),
         supplied=frozenset((name, need) for name, needs in supplied.items() for need in needs),
         left_out=tuple(map(kept_edited, kept)),
         changes={each.name: each.changes for each in plans if each.changes},
@@ -199,6 +199,17 @@ def _with_edit_choices(plans: Sequence[Plan], answers: Answers, state: State) ->
         if needed := sorted(stale.intersection(each.candidate.entry.dependencies)):
             raise Refused(f"{each.name} needs {needed[0]}, which stays unchanged", where=needed[0])
     return chosen, kept
+
+
+def _left(plans: Sequence[Plan], changes: Iterable[Change]) -> Iterator[str]:
+    """Yield a line for each enabled skill about its copies in packages that no longer have a line for it."""
+    records = {each.candidate.name: each.record for each in plans}
+    for each in changes:
+        before = records[each.name]
+        if before is not None and before.enabled and each.record.enabled:
+            gone = [link for link in before.links if link not in each.record.links]
+            if gone:
+                yield f"{each.name} loses the copies that no line asks for any more: {', '.join(gone)}"
 
 
 def _warnings(plans: Sequence[Plan], ports: Ports) -> Iterator[str]:

@@ -125,7 +125,7 @@ def test_a_disabled_skill_that_agents_still_read_is_named_by_list_and_removed_by
     shell.run("disable", "release-notes")
     other = shell.skill("project/.claude/skills/release-notes")
     listed = shell.run("list").out.splitlines()[-1]
-    assert listed == f"release-notes is disabled, but agents still read {other}: skillhub verify"
+    assert listed == f"release-notes is not enabled, but agents still read {other}: skillhub verify"
     done = shell.run("verify")
     assert (done.status, "skillhub sync removes copies that are not enabled" in done.err) == (1, True)
     assert (shell.run("sync", "--yes").status, other.exists()) == (0, False)

@@ -86,13 +86,15 @@ def test_a_skill_of_two_packages_is_locked_once_and_removed_from_one(machine):
     assert (done.status, done.error["code"]) == (6, "refused")
     assert copies(machine) == both
     line(machine, "one", "")
+    removed = f"shared loses the copies that no line asks for any more: {both[0]}"
+    assert removed in machine.run("install", *YES, "--dry-run", "--json").json["warnings"]
     edited = machine.project / both[0] / "SKILL.md"
     before = edited.read_bytes()
     edited.write_bytes(before + b"mine\n")
     machine.run("install", *YES)
     assert both[1] in copies(machine)
     if both[0] in copies(machine):  # the edited copy is saved first
-        assert machine.run("install", *YES).status == 0
+        assert removed in machine.run("install", *YES, "--json").json["warnings"]
     assert copies(machine) == both[1:]
     assert b"mine" in b"".join(each.read_bytes() for each in (machine.project / "skillhub-edits").iterdir())
     assert machine.run("remove", "shared", "--package", "two").status == 0
