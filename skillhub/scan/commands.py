@@ -334,8 +334,12 @@ _BUILDERS: Final = frozenset(
     words("make npm pnpm yarn bun pip pip3 uv cargo go just docker docker-compose ./gradlew")
 )
 _COPIERS: Final = frozenset(words("install cp mv ln copy move copy-item move-item"))
-_UNPACKERS: Final = frozenset(words("tar bsdtar unzip"))
-_INTO: Final = frozenset(words("-C --directory -d"))  # the folder follows
+# Commands that unpack, each with its option before a folder, which may be a part of the same word.
+_UNPACKERS: Final = {
+    **dict.fromkeys(("tar", "bsdtar"), re.compile(r"(?:-\w{0,8}C|--directory)=?(.*)")),
+    **dict.fromkeys(("7z", "7za"), re.compile(r"-o(.*)")),
+    "unzip": re.compile(r"-d(.*)"),
+}
 _HERE: Final = "."
 # Commands that hide from the user or the system that a program is started.
 _HIDES = deferred(r"\bxattr\s+-\w*[cd]|com\.apple\.quarantine|/tmp/\.\w|-w(?:indowstyle)?\s+hidden", re.IGNORECASE)
@@ -444,10 +448,11 @@ class _Downloads:
     def start(self, tokens: list[str]) -> _Row | None:
         """Return the download that a command starts, and forget it; follow a command that moves or unpacks one."""
         name = tokens[0].lower()
-        if name in _UNPACKERS:
+        if option := _UNPACKERS.get(name.rpartition("/")[2]):
             archives = (self._files.get(_base_name(token)) for token in tokens[1:])
             if archive := next(filter(None, archives), self.piped):
-                into = [value for option, value in pairwise(tokens) if option in _INTO]
+                folders = ((option.fullmatch(word), following) for word, following in pairwise((*tokens, "")))
+                into = [match[1] or following for match, following in folders if match]
                 folder = next(iter(_parts(into[-1])[-1:]), _HERE) if into else _HERE
                 self._entered = _HERE if folder == _HERE else self._entered
                 self.folders[folder] = archive
