@@ -448,7 +448,7 @@ def _changed_diff(name: str, before: Locked, after: Locked, state: State, ports:
 def _stored_tree(name: str, entry: Locked, state: State, ports: Ports) -> Tree:
     """Return the files of an entry; unless the user agreed to it, it is fetched as from an unknown source."""
     record = state.records.skills.get(name)
-    is_mine = record is not None and record.is_of(entry)
+    is_mine = record is not None and record.consent_to(entry) is not None
     return ports.store.read(entry.tree) or obtain_locked(name, entry, ports, is_agreed=is_mine, scan=False).tree
 
 

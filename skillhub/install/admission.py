@@ -341,7 +341,8 @@ def _refuse_expired(candidate: Candidate, state: State) -> None:
     if candidates.EXPIRED not in candidate.warnings or record is None or record.facts == Facts():
         return
     entry, before = candidate.entry, state.lock.skills.get(candidate.name)
-    known = {record.tree, before.original.tree} if before and record.is_of(before) else {record.tree}
+    known = {each.tree for each in record.consents}
+    known |= {before.original.tree} if before and record.is_of(before) else set()
     if known.isdisjoint((entry.tree, entry.original.tree)):
         message = f"expected the tree that was agreed to here, {record.tree}, or a certificate that is still valid"
         hint = "its publisher can sign it again"

@@ -555,6 +555,7 @@ def decide(plan: Plan, asked: Sequence[Asked], is_satisfied: NeedCheck) -> Chang
     """Return the change that the answers in ``asked`` decide for one candidate: enabled, or waiting."""
     candidate, before, linking = plan.candidate, plan.record, plan.linking
     is_known = before is not None and before.is_of(candidate.entry)
+    consent = before.consent_to(candidate.entry) if before else None
     facts = before.facts if before and is_known else facts_of(candidate.manifest, candidate.capabilities)
     base = Record(
         tree=candidate.tree.digest,
@@ -562,8 +563,9 @@ def decide(plan: Plan, asked: Sequence[Asked], is_satisfied: NeedCheck) -> Chang
         disabled_by=plan.disabled_by,
         facts=facts,
         provenance=Provenance.of(candidate.entry),
-        rev=(before.rev if before and is_known else None) or candidate.entry.rev,  # a lock may name another one
-        digest=(before.digest if before and is_known else None) or candidate.entry.digest,
+        rev=(consent.rev if consent else None) or candidate.entry.rev,  # a lock may name another one
+        digest=(consent.digest if consent else None) or candidate.entry.digest,
+        former=before.before(candidate.entry) if before else (),
     )
     if before is not None:
         base = replace(base, mcp=before.mcp, link=before.link)

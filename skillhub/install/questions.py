@@ -39,6 +39,8 @@ def consent_questions(
 ) -> list[Question]:
     """Return the questions about a candidate; none if this person agreed to this tree from this origin before.
 
+    A version that is no longer the one in use asks again if an advisory names it: it may be newer than the consent.
+
     Args:
         candidate: The skill to install.
         record: The record of what the person agreed to before.
@@ -46,7 +48,8 @@ def consent_questions(
         missing: All open needs, such as ``program gh``, if they keep the skill disabled whatever the answers.
         diff: The command that shows the lines that change, if one does.
     """
-    if record is not None and record.is_of(candidate.entry):
+    consent = record.consent_to(candidate.entry) if record else None
+    if consent and (consent is record or all(each.rule != "advisory" for each in candidate.findings)):
         return []
     # The reasons against the install come before the question whether to install.
     subject = candidate.name, candidate.tree, candidate.findings

@@ -74,7 +74,7 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
         answered = {each.name: each.answered(asked) for each in planned}
         kept = {name for name, linking in answered.items() if linking is None}
         plans = [linking for linking in answered.values() if linking is not None]
-        removed = _removed(plans, state, "would be" if dry_run else "was")
+        removed = _removed(plans, state, "would be" if dry_run else "was", ports)
         for each in () if dry_run else plans:
             linker.save(each, old := state.records.skills.get(each.name), fetched.get(old.tree) if old else None)
         changed = not dry_run and _carry_out(plans, {*kept, *unlocked}, fetched, state, ports)
@@ -93,16 +93,26 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
     )
 
 
-def _removed(plans: Iterable[links.Linking], state: State, verb: str) -> list[str]:
+def _removed(plans: Iterable[links.Linking], state: State, verb: str, ports: Ports) -> list[str]:
     """Return a line for each skill that is removed from agents' folders, with the places."""
     lines = []
     for linking in plans:
         paths = [step.path for step in linking.steps if os.path.lexists(step.path)]
         if paths and not state.enabled(linking.name):
-            why = "it is not enabled" if state.agreed(linking.name) else "its locked version was not agreed to here"
-            why = why if linking.name in state.lock.skills else "the lock does not name it"
+            why = _why_disabled(linking.name, state, ports)
             lines.append(f"{linking.name} {verb} removed from the agents' folders, because {why}: {', '.join(paths)}")
     return lines
+
+
+def _why_disabled(name: str, state: State, ports: Ports) -> str:
+    entry = state.lock.skills.get(name)
+    if entry is None:
+        return "the lock does not name it"
+    if state.agreed(name):
+        return "it is not enabled"
+    if (record := state.records.skills.get(name)) and record.consent_to(entry):
+        return f"another version was enabled here; {command(ports.project.scope, 'install')} enables the locked one"
+    return "its locked version was not agreed to here"
 
 
 def _kept_unlocked(names: Iterable[str], state: State, ports: Ports) -> Iterator[str]:

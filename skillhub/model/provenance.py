@@ -334,36 +334,17 @@ class Facts(NamedTuple):
 
 @part
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """The state of one skill on this machine, in this project.
+class Consent:
+    """What a person agreed to: one tree of one origin.
 
     Attributes:
-        tree: The tree in ``links``, to which the person agreed; ``NO_FILES`` without consent.
-        enabled: Whether the links should exist.
-        disabled_by: Why the skill is disabled: ``user`` (by ``disable``), ``needs`` (one is open), ``asked``
-            (``--no-enable``), or empty.
-        links: The paths in agents' folders, relative to the project or the user's home, ``/`` between segments.
-        link: Whether ``links`` are copies or symlinks into the store.
-        satisfied: Needs (``env:NAME``, ``mcp:NAME``) that were satisfied when the skill was enabled and that skillhub
-            cannot check later.
-        waived: Needs for which a person took responsibility.
-        mcp: Server name to agent to the entry that was written into that agent's configuration.
-        provenance: The origin and the signers to which the person agreed, if recorded.
-        rev: The commit to which the person agreed, by which an advisory may name the tree; None if not from git.
-        digest: The artifact to which the person agreed, for the same reason; None if the source names none.
+        tree: The tree; ``NO_FILES`` without consent.
+        provenance: The origin and the signers, if recorded.
+        rev: The commit, by which an advisory may name the tree; None if not from git.
+        digest: The artifact, for the same reason; None if the source names none.
     """
 
-    NEEDED: ClassVar = ("disabled_by", "links", "link", "satisfied", "waived", "mcp", "facts")
-
     tree: Sha256
-    enabled: bool
-    disabled_by: Annotated[str, one_of("", "user", "needs", "asked"), Field(alias="held")] = ""
-    links: Items[str] = ()
-    link: Annotated[LinkKind, one_of("copy", "symlink")] = "copy"
-    satisfied: Annotated[Items[str], Field(alias="met")] = ()
-    waived: Items[str] = ()
-    mcp: Members[str, Members[str, dict[str, Any]]] = field(default_factory=dict)
-    facts: Annotated[Facts, Before(_list_of_four)] = field(default_factory=Facts)
     provenance: Annotated[
         Provenance | None,
         Read(_provenance, type="array", items={"type": "string"}, minItems=3),
@@ -399,6 +380,55 @@ class Record:
         """Return the words for the provenance that the person agreed to and for the entry's; None if both agree."""
         agreed, present = self.provenance, Provenance.of(entry)
         return agreed.against(present) if agreed is not None and agreed.means(present, RECORD) else None
+
+
+_FORMER_MAX = 16
+
+
+@part
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record(Consent):
+    """The state of one skill on this machine, in this project. Its ``tree`` is the one in ``links``.
+
+    Attributes:
+        enabled: Whether the links should exist.
+        disabled_by: Why the skill is disabled: ``user`` (by ``disable``), ``needs`` (one is open), ``asked``
+            (``--no-enable``), or empty.
+        links: The paths in agents' folders, relative to the project or the user's home, ``/`` between segments.
+        link: Whether ``links`` are copies or symlinks into the store.
+        satisfied: Needs (``env:NAME``, ``mcp:NAME``) that were satisfied when the skill was enabled and that skillhub
+            cannot check later.
+        waived: Needs for which a person took responsibility.
+        mcp: Server name to agent to the entry that was written into that agent's configuration.
+        former: The last consents before this one, newest first, for a lock that returns to such a version.
+    """
+
+    NEEDED: ClassVar = ("disabled_by", "links", "link", "satisfied", "waived", "mcp", "facts")
+
+    enabled: bool
+    disabled_by: Annotated[str, one_of("", "user", "needs", "asked"), Field(alias="held")] = ""
+    links: Items[str] = ()
+    link: Annotated[LinkKind, one_of("copy", "symlink")] = "copy"
+    satisfied: Annotated[Items[str], Field(alias="met")] = ()
+    waived: Items[str] = ()
+    mcp: Members[str, Members[str, dict[str, Any]]] = field(default_factory=dict)
+    facts: Annotated[Facts, Before(_list_of_four)] = field(default_factory=Facts)
+    former: Annotated[Items[Consent], Field(exclude_if=not_)] = ()
+
+    @property
+    def consents(self) -> tuple[Consent, ...]:
+        """This consent and the former ones, newest first."""
+        return (self, *self.former)
+
+    def consent_to(self, entry: Locked) -> Consent | None:
+        """Return the consent to the lock's entry, this one or a former one; None without one."""
+        return next((each for each in self.consents if each.is_of(entry)), None)
+
+    def before(self, entry: Locked) -> tuple[Consent, ...]:
+        """Return the ``former`` consents of the record that follows this one with the consent to another entry."""
+        own = Consent(tree=self.tree, provenance=self.provenance, rev=self.rev, digest=self.digest)
+        kept = (each for each in (own, *self.former) if each.tree not in (NO_FILES, entry.tree))
+        return tuple(kept)[:_FORMER_MAX]
 
 
 @dataclass(frozen=True, slots=True)

@@ -460,7 +460,7 @@ def not_agreed(project: Project) -> list[str]:
         name
         for name, entry in project.lock().skills.items()
         for record in [records.get(name)]
-        if record is None or (record.disabled_by != "user" and not record.is_of(entry))
+        if record is None or (record.disabled_by != "user" and not record.consent_to(entry))
     ]
 
 

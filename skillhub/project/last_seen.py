@@ -34,7 +34,7 @@ from skillhub.model.index import (
     publisher_path,
 )
 from skillhub.model.lock import Lock, Locked, Signer, by_word
-from skillhub.model.provenance import Record
+from skillhub.model.provenance import Consent, Record
 from skillhub.model.question import HoldReason, Remedy
 from skillhub.model.reference import Named, parse_remote, url_of
 from skillhub.model.tree import Listing
@@ -338,8 +338,8 @@ class LockedSkill:
         return known.matches(AdvisorySubject(own, self._versions, self.root, self.urls, self._digests))
 
     @property
-    def _agreed(self) -> Record | None:
-        return self.record if self.record is not None and self.record.tree == self.entry.tree else None
+    def _agreed(self) -> list[Consent]:
+        return [each for each in self.record.consents if each.tree == self.entry.tree] if self.record else []
 
     def _versions(self) -> tuple[str, ...]:
         """Return the locked version and commit, the version in the stored ``SKILL.md``, and the agreed commit."""
@@ -348,7 +348,7 @@ class LockedSkill:
         found, stored = [self.entry.version, self.entry.rev], self.store.read(self.entry.original.tree)
         with suppress(FormatError, errors.SecurityError):
             found += [Manifest.read(stored).version] if stored is not None else []
-        found += [self._agreed.rev] if self._agreed else []
+        found += [each.rev for each in self._agreed]
         return tuple(dict.fromkeys(filter(None, found)))
 
     def _digests(self) -> Mapping[str, str]:
@@ -356,7 +356,7 @@ class LockedSkill:
         names = digests_of(self.listing or self.store.listing(entry.tree) or Listing({}))
         names |= {entry.original.tree: "its tree", entry.tree: "its tree"}
         artifacts = [entry.digest, *(each.digest for each in self.offered() if each.tree == entry.original.tree)]
-        artifacts += [self._agreed.digest] if self._agreed else []
+        artifacts += [each.digest for each in self._agreed]
         return names | dict.fromkeys(filter(None, artifacts), "its artifact")
 
 

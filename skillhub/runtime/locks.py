@@ -312,12 +312,16 @@ def _hold_reason(
     name: str, entry: Locked, record: Record | None, project: Project, check: LoadCheck
 ) -> HoldReason | None:
     flags = typed_flags(project.scope)
-    if record is None or not record.is_of(entry):
+    if record is None or not record.consent_to(entry):
         is_other = record is not None and record.tree != NO_FILES
         reason = f"was not agreed to on this machine{' in its locked version' if is_other else ''}"
         # An install leaves disabled what the user disabled.
         asks = ("enable", name) if record is not None and record.disabled_by == "user" else ("install",)
         return HoldReason("not-agreed", reason, as_command("skillhub", *asks, *flags))
+    if not record.is_of(entry) and record.disabled_by != "user":
+        return HoldReason(
+            "disabled", "was last enabled in another version", as_command("skillhub", "install", *flags)
+        )
     if (hold_reason := check.hold(name, entry, record)) or record.enabled:
         return hold_reason
     reason = _WAITING.get(record.disabled_by, "is disabled")

@@ -8,6 +8,7 @@ from hashlib import sha256
 import pytest
 
 from tests.model.test_advisory import osv, package, semver
+from tests.support.gitrepos import files
 from tests.support.here import Here
 from tests.support.http_api import api
 from tests.support.served import online
@@ -458,6 +459,23 @@ def test_attack_a_lock_with_another_commit_hides_no_advisory(shell, repo):
             for words in (["sync"], ["install"], ["install", "--frozen"], ["enable", "deploy"]):
                 assert shell.run(*words, "--json").error["code"] == "known-bad", words
             assert "known-bad" in {each["rule"] for each in shell.run("audit", "--json").json["findings"]}
+
+
+def test_attack_a_lock_that_returns_with_another_commit_hides_no_advisory(shell, repo):
+    assert shell.run("install", f"git+{repo.url}", "--yes", "--allow-unsigned").status == 0
+    older = shell.lock()
+    repo.commit(files("Do it better.\n"))
+    assert shell.run("update", "--yes", "--allow-unsigned").status == 0
+    assert shell.lock()["skills"]["deploy"]["rev"] != older["skills"]["deploy"]["rev"]
+    bad = osv([package(name="deploy", versions=[older["skills"]["deploy"]["rev"]])], id="MAL-1")
+    shell.write("hub/config/bad.json", json.dumps(bad))
+    shell.write("hub/config/config.toml", 'advisories = ["bad.json"]\n')
+    older["skills"]["deploy"]["rev"] = "1" * 40
+    shell.write("project/skillhub.lock", json.dumps(older))
+    assert shell.run("sync", "--json").error["code"] == "known-bad"
+    assert [each["skill"] for each in shell.run("list", "--json").json["known_bad"]] == ["deploy"]
+    for words in (["install"], ["install", "--frozen"], ["enable", "deploy"]):  # there is no such commit
+        assert shell.run(*words, "--json").error["code"] in ("known-bad", "not-found"), words
 
 
 def test_attack_a_lock_with_another_digest_hides_no_advisory_on_the_artifact_of_a_site(shell, web):

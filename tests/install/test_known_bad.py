@@ -179,6 +179,22 @@ def test_an_advisory_on_a_version_asks_warns_or_refuses_by_its_severity(scene, s
         assert "fixed in 1.2.0" in yes.seen[0].details[0]
 
 
+def test_attack_a_lock_returns_to_an_agreed_version_with_a_new_advisory(scene):
+    older = {path: path.read_bytes() for path in scene.machine.base.iterdir() if path.is_file()}
+    scene.publish("hello", "1.1.0")
+    scene.machine.update(answers=Answers("yes"))
+    ranges = semver(("introduced", "0"), ("fixed", "1.1.0"))
+    publish_advisories(scene, osv([package(**ranges)], database_specific={"severity": "HIGH"}))
+    restart(scene.machine)
+    found(scene.machine)  # it reads the advisories
+    for path, data in older.items():
+        path.write_bytes(data)
+    answers = Answers()
+    refused(scene.machine, Refused, lambda: scene.machine.install(answers=answers))
+    assert answers.kinds_seen == ["finding", "install"]
+    assert "fixed in 1.1.0" in answers.seen[0].details[0]
+
+
 def test_an_advisory_on_an_installed_skill_is_reported_with_its_fix(scene):
     ranges = semver(("introduced", "0"), ("fixed", "1.2.0"))
     publish_advisories(scene, osv([package(**ranges)], database_specific={"severity": "MODERATE"}))

@@ -73,6 +73,21 @@ def test_a_withdrawn_release_is_refused_from_a_lock_with_everything_stored(scene
     assert machine.problems() == ["withdrawn"]
 
 
+@pytest.mark.parametrize("door", DOORS)
+def test_attack_a_lock_returns_to_an_agreed_release_that_was_withdrawn(scene, door):
+    older = {path: path.read_bytes() for path in scene.machine.base.iterdir() if path.is_file()}
+    scene.publish("hello", "1.1.0")
+    update(["hello"], Options(), scene.machine.ports())
+    assert [each.tree for each in scene.machine.record("hello").former] == [
+        json.loads(older[scene.machine.base / "skillhub.lock"])["skills"]["hello"]["tree"]
+    ]
+    change(scene, withdraw, "hello@1.0.0", "bad")
+    machine = heard(scene)
+    for path, data in older.items():
+        path.write_bytes(data)
+    scene.refuses(Withdrawn, acts(machine)[door])
+
+
 def test_a_withdrawn_skill_can_be_removed_and_another_installed(scene):
     change(scene, withdraw, "hello@1.0.0", "bad")
     machine = heard(scene)

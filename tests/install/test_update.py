@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -117,16 +118,103 @@ def test_a_downgrade_is_named_as_such_and_follows_the_intent(world: World) -> No
     assert version(world) == "1.0.0"
 
 
-def test_a_lock_that_went_back_is_a_downgrade_from_the_version_that_was_agreed_to(world: World) -> None:
-    world.install("acme:hello@1.0.0")
-    older = {path: path.read_bytes() for path in world.base.iterdir() if path.is_file()}
-    world.install("acme:hello@1.1.0")
-    for path, data in older.items():
+def documents(world: World) -> dict[Path, bytes]:
+    """Return the lock and the intent, as a branch has them."""
+    return {path: path.read_bytes() for path in world.base.iterdir() if path.is_file()}
+
+
+def switch(branch: dict[Path, bytes]) -> None:
+    for path, data in branch.items():
         path.write_bytes(data)
+
+
+def test_a_lock_that_went_back_is_a_downgrade_from_the_version_that_was_agreed_to(
+    world: World, hub: Simulator
+) -> None:
+    other = world.on_another_machine()
+    other.add_source("acme", hub)
+    other.install("acme:hello@1.0.0")
+    older = documents(other)
+    shutil.rmtree(world.base / ".agents")
+    world.install("acme:hello@1.1.0")
+    switch(older)
     world.install(answers=Answers("yes"))
     question = next(each for each in world.answers.seen if each.kind == "install")
     assert question.message == "Downgrade hello to 1.0.0?"
     assert "version 1.1.0 -> 1.0.0 (a downgrade)" in question.details
+
+
+@pytest.fixture
+def branches(world: World) -> tuple[dict[Path, bytes], dict[Path, bytes]]:
+    """Two branches with two versions of a skill. The user agreed to both, and the second one is enabled."""
+    world.install("acme:hello@1.0.0")
+    older = documents(world)
+    world.install("acme:hello@1.1.0")
+    return older, documents(world)
+
+
+@pytest.mark.parametrize("options", [{}, {"frozen": True}], ids=["default", "frozen"])
+def test_a_lock_that_returns_to_an_agreed_version_asks_nothing(world: World, branches, options) -> None:
+    for branch, expected in (*zip(branches, ("1.0.0", "1.1.0"), strict=True),) * 2:
+        switch(branch)
+        done = world.install(answers=Answers(), **options)
+        assert (world.answers.seen, version(world), done.changed) == ([], expected, True)
+        assert (world.problems(), world.project.records().enabled(world.lock().skills)) == ([], {"hello"})
+        assert [each.is_of(world.lock().skills["hello"]) for each in world.record("hello").former] == [False]
+
+
+def test_a_former_consent_has_the_commit_and_the_artifact_that_were_agreed_to(world: World, branches) -> None:
+    newer = world.record("hello")
+    (consent,) = newer.former
+    switch(branches[0])
+    world.install(answers=Answers())
+    assert (world.record("hello").digest, world.record("hello").rev) == (consent.digest, consent.rev)
+    assert world.record("hello").digest != newer.digest
+
+
+def test_attack_an_agreed_tree_from_another_origin_asks_again(world: World) -> None:
+    mine, other = (skill(world.base / where, "plain") for where in ("mine", "other"))
+    world.install(str(mine))
+    older = documents(world)
+    (mine / "SKILL.md").write_text((mine / "SKILL.md").read_text() + "More.\n")
+    world.update()
+    shutil.rmtree(mine)
+    switch({path: data.replace(b"mine/plain", b"other/plain") for path, data in older.items()})
+    error = refused(world, Refused, lambda: world.install(answers=Answers()))
+    assert "install" in [question.kind for question, _ in error.asked]
+    assert (world.lock().skills["plain"].path, other.exists()) == ("other/plain", True)
+
+
+def test_a_skill_that_was_removed_asks_again(world: World, branches) -> None:
+    world.remove("hello")
+    switch(branches[0])
+    assert [each.kind for each, _ in refused(world, Refused, lambda: world.install(answers=Answers())).asked]
+
+
+def test_a_lock_that_returns_leaves_disabled_what_the_user_disabled(world: World, branches) -> None:
+    world.disable("hello")
+    switch(branches[0])
+    world.install(answers=Answers())
+    assert (world.record("hello").enabled, world.copy("hello").exists()) == (False, False)
+    assert world.enable("hello", answers=Answers()).skills[0].state == "enabled"
+
+
+def test_sync_names_install_for_a_lock_that_returned_to_an_agreed_version(world: World, branches) -> None:
+    switch(branches[0])
+    (line,) = world.sync().warnings
+    assert "because another version was enabled here; skillhub install enables the locked one: " in line
+    assert [each.state for each in world.sync().skills] == ["disabled"]
+    world.install(answers=Answers())
+    assert "hello" in world.project.records().enabled(world.lock().skills)
+
+
+def test_a_record_keeps_the_last_sixteen_consents(world: World, tmp_path: Path) -> None:
+    folder = skill(tmp_path / "source", "plain")
+    for number in range(20):
+        (folder / "SKILL.md").write_text((folder / "SKILL.md").read_text() + f"{number}\n")
+        world.install(str(folder)) if number == 0 else world.update()
+    former = [each.tree for each in world.record("plain").former]
+    assert (len(former), len({*former, world.record("plain").tree})) == (16, 17)
 
 
 def test_a_yanked_version_stays_with_a_warning_and_a_withdrawn_one_is_replaced(world: World, hub: Simulator) -> None:
