@@ -321,6 +321,8 @@ def unmanaged(folder: str, shared: Inspection, reported: Collection[str | None])
     try:
         Manifest.read(tree)
     except SkillhubError as error:  # an agent may still read it
+        unmanaged_hint = f"adopt locks it once it is valid; {removal}"
+        findings = [replace(each, hint=unmanaged_hint) if each.rule == "unmanaged" else each for each in findings]
         findings.append(finding_of("malformed", error.message, name, (shown, 0)))
     signature = signature_of(tree, shared.ports.publishers, shared.ports.clock())[1]
     findings += (match.finding(shown, skill=name) for match in advised_tree(tree, None, shared.ports))

@@ -320,7 +320,7 @@ def _hints(found: Sequence[Verified], ports: Ports, common: Common) -> Iterator[
     if "other-skill" in codes:
         yield f"move away the folder with the name of a locked skill; {sync} does not"
     if "other-tree" in codes:
-        yield f"{then}{common.command('install')} asks about the locked version"
+        yield f"{then}{common.command('install')} enables the locked version"
     left = {each.message for _, each in problems if each.code == "not-enabled"}
     if LACKED in left:
         yield f"{then}{common.command('install')} completes the lock from skillhub.toml"

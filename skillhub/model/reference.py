@@ -537,7 +537,7 @@ def _remote(text: str) -> Remote:
             raise unknown(text, "oci://registry/repository:tag, or @sha256: and 64 hex digits")
         return Oci(*match.groups())
     if not text.startswith(("https://", "http://")):
-        raise unknown(text, "a repository is git+https:// or git+ssh://; a path on this machine begins with / or ./")
+        raise unknown(text, "a repository is git+https://, git+ssh:// or git+file:///; a path begins with / or ./")
     if match := re.fullmatch(_GITHUB_WEB, text):
         owner, repo, rev, path = match.groups()
         return _github(f"{owner}/{repo}{path or ''}{'@' + rev if rev else ''}", text)

@@ -245,6 +245,11 @@ def test_changed_unmanaged_and_tracked_copies_are_reported(local):
     assert ("changed-file", ".agents/skills/plain/SKILL.md") in rules
     assert {("unmanaged", ".claude/skills/stray"), ("malformed", ".claude/skills/broken")} <= rules
     assert ("unsafe-archive", ".claude/skills/odd") in rules
+    hints = {each.skill: each.hint for each in done.findings if each.rule == "unmanaged"}
+    assert (hints["stray"].split(" ")[:2], hints["broken"].split(";")[0]) == (
+        ["skillhub", "adopt"],
+        "adopt locks it once it is valid",
+    )
     seen = {each.rule for each in done.findings if each.path == ".claude/skills/stray/SKILL.md"}
     assert {"SH101"} <= seen
     assert done.skills == 4

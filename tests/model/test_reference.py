@@ -101,7 +101,7 @@ def test_typed_form_of_git_over_ssh_is_a_reference_and_spelled_as_url(typed, can
 def test_unknown_kind_is_refused_with_a_hint_about_git(text):
     with pytest.raises(UsageError, match="expected a reference such as") as caught:
         parse_ref(text)
-    assert "git+" in caught.value.hint
+    assert ("git+file:///" if text.startswith("file:") else "git+") in caught.value.hint
     assert caught.value.exit_code == 2
 
 
