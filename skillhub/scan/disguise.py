@@ -54,7 +54,19 @@ READ_MAX: Final = 2 * 1024 * 1024
 # Files that an agent or editor reads as its settings once the folder is opened or copied.
 _SETTINGS: Final = (
     *(".mcp.json", ".claude/settings.json", ".claude/settings.local.json", ".vscode/tasks.json"),
-    *(".vscode/settings.json", ".cursor/mcp.json", ".codex/config.toml", ".cursorrules", ".envrc"),
+    *(".vscode/settings.json", ".vscode/mcp.json", ".cursor/mcp.json", ".cursor/hooks.json", ".codex/config.toml"),
+    *(".gemini/settings.json", ".qwen/settings.json", ".kiro/settings/mcp.json", ".roo/mcp.json", ".envrc"),
+    *(".zed/settings.json", ".zed/tasks.json", "opencode.json", "opencode.jsonc", "mise.toml"),
+)
+_SETTINGS_FOLDERS: Final = ("/.claude/commands/", "/.claude/agents/", "/.kiro/hooks/", "/.opencode/")
+# Agents read these at their start, or with any file beside them; ``agents.md`` is often a page on agents.
+_INSTRUCTIONS: Final = frozenset(
+    words("claude.md claude.local.md gemini.md qwen.md agents.override.md copilot-instructions.md")
+    + words(".cursorrules .windsurfrules .clinerules .goosehints .roorules")
+)
+_INSTRUCTION_FOLDERS: Final = (
+    *("/.claude/rules/", "/.cursor/rules/", "/.windsurf/rules/", "/.clinerules/", "/.roo/rules", "/.kiro/steering/"),
+    *("/.github/instructions/", "/.augment/rules/", "/.trae/rules/", "/.junie/"),
 )
 # Folders of a skill in which agents do not look for skills; nor do they in hidden ones.
 _NO_SKILLS: Final = frozenset({"scripts", "references", "assets", "agents", "node_modules"})
@@ -104,15 +116,19 @@ def rules_of_file(file: SourceFile) -> Iterator[str]:
         yield "SH506"
     if len(data) > READ_MAX:
         yield "SH503"
-    if folded.endswith(_SETTINGS):
+    spelled = f"/{folded}"
+    if folded.endswith(_SETTINGS) or any(map(spelled.__contains__, _SETTINGS_FOLDERS)):
         yield "SH504"
     if folded.rpartition("/")[2] == "package.json" and any(hook in data for hook in _INSTALL_HOOKS):
         yield "SH505"
     *folders, name = file.path.split("/")
     # In upper or lower case: a case-insensitive disk opens the file under the name that agents look for.
     is_skill = folders and name.lower() == SKILL_MD.lower()
-    if is_skill and not any(folder[:1] == "." or folder in _NO_SKILLS for folder in folders):
+    is_searched = not any(folder[:1] == "." or folder in _NO_SKILLS for folder in folders)
+    if is_skill and (is_searched or "/.claude/skills/" in spelled):
         yield "SH507"
+    if name == "AGENTS.md" or name.lower() in _INSTRUCTIONS or any(map(spelled.__contains__, _INSTRUCTION_FOLDERS)):
+        yield "SH509"
 
 
 def disguises(files: SkillFiles) -> Iterator[Sighting]:
