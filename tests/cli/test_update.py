@@ -445,9 +445,9 @@ def test_a_lock_that_went_back_is_reported_once_and_its_row_has_no_empty_line(sh
         path.write_bytes(data)
     done = shell.run("verify")
     assert "the enabled version is not the locked one [other-tree]" in done.out
-    assert done.err.count("skillhub install asks about") == 1
+    assert done.err.count("skillhub install enables the locked version") == 1
     shown = shell.at_terminal("list", columns=60).out.replace("\r\n", "\n")
-    assert "not agreed to" in shown
+    assert "disabled" in shown
     for code in COLOURS:
         shown = shown.replace(code, "")
     assert all(line.strip() for line in shown.splitlines())
