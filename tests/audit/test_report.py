@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.answers.skills import answer
-from skillhub.audit.report import RULES, Report, markdown, sarif, workflow_commands, worst_first
+from skillhub.audit.report import RULES, UNSEEN, Report, markdown, sarif, workflow_commands, worst_first
 from skillhub.formats.json import members
 from skillhub.model.finding import SEVERITIES, Finding
+from tests.support.source import REPO
 
 NASTY = "a|b\n::error::x\r\n@admin <img src=x> [l](https://evil.example) `c` *d* \x1b[31m \u202e www.evil.example"
 
@@ -151,3 +152,9 @@ def test_any_report_is_printed_in_every_format(found):
     text = markdown(made)
     assert len(text.splitlines()) == 7 + (3 + len(made.findings) if found else 0)
     assert len(list(workflow_commands(made))) == len(made.findings)
+
+
+def test_every_report_has_the_figures_of_attacks_in_prose_that_the_docs_have():
+    table = (REPO / "docs/audit.md").read_text("utf-8").partition("figures: written by")[2].partition("| a scan,")[0]
+    measured = re.findall(r"(?m)^\| attacks in prose alone.*?\| found \| (\d+)/(\d+) ", table)
+    assert re.findall(r"(\d+) of (\d+)", UNSEEN) == measured != []
