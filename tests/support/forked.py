@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import atexit
 import gc
-import json
+import marshal
 import os
 import pkgutil
 import select
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -33,7 +32,7 @@ import skillhub
 from skillhub.cli.app import build
 from skillhub.cli.table import COMMANDS
 from tests.support import forked_client
-from tests.support.forked_client import NUMBER, PASSED_ON, begin, read_all, read_number
+from tests.support.forked_client import PASSED_ON, as_bytes, begin, read_all, read_number
 
 if sys.platform != "win32":
     import fcntl
@@ -86,7 +85,9 @@ class Process:
     def __init__(self, program: Program, streams: Sequence[int]) -> None:
         umask = os.umask(0)
         os.umask(umask)
-        self._connection, self.pid = begin(nursery(), {**vars(program), "umask": umask}, [*streams])
+        self._connection = socket.socket(socket.AF_UNIX)
+        self._connection.connect(nursery())
+        self.pid = begin(self._connection, {**vars(program), "umask": umask}, [*streams])
 
     def wait(self) -> int:
         """Return how it ended, as ``subprocess`` does."""
@@ -171,9 +172,9 @@ class _Nursery:
 
     def _start(self, client: socket.socket) -> None:
         streams: list[int] = []
-        with suppress(OSError, struct.error, ValueError):  # a client may be killed before its order is complete
-            size, streams, _, _ = socket.recv_fds(client, NUMBER.size, 3)
-            program = Program(**json.loads(read_all(client, *NUMBER.unpack(size))))
+        with suppress(OSError, EOFError, ValueError):  # a client may be killed before its order is complete
+            size, streams, _, _ = socket.recv_fds(client, 4, 3)
+            program = Program(**marshal.loads(read_all(client, int.from_bytes(size, "big"))))
             self._fork(client, program, streams)
         for each in streams:
             os.close(each)
@@ -187,7 +188,7 @@ class _Nursery:
                 each.close()
             _be_program(program, streams)
         self._running[client] = child
-        client.sendall(NUMBER.pack(child))
+        client.sendall(as_bytes(child))
 
     def _tell(self) -> None:
         """Tell of those that have ended."""
@@ -201,7 +202,7 @@ class _Nursery:
             for client in [each for each, number in self._running.items() if number == child]:
                 del self._running[client]
                 with client, suppress(OSError):
-                    client.sendall(NUMBER.pack(status))
+                    client.sendall(as_bytes(status))
 
 
 def _load() -> None:

@@ -1,33 +1,42 @@
 """Has the process that others are forked from start the program, and ends as it ended: see ``forked``.
 
-An interpreter that loads no more than this starts at a thirtieth of the cost. It is used as one file: ``forked``
-imports it, too.
+An interpreter that loads no more than this starts at a thirtieth of the cost: of ``socket``, ``signal`` and the like
+only what is written in C. It is used as one file: ``forked`` imports it, too.
 """
 
-import json
+import _signal as signal
+import _socket as socket
+import marshal
 import os
-import signal
-import socket
-import struct
 import sys
 
-NUMBER = struct.Struct("i")
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def begin(path: str, program: dict[str, object], streams: list[int]) -> tuple[socket.socket, int]:
-    """Have a program started on three streams; return what will tell of its end, and its number."""
-    connection = socket.socket(socket.AF_UNIX)
-    connection.connect(path)
-    order = json.dumps(program).encode()
-    socket.send_fds(connection, [NUMBER.pack(len(order))], streams)
+def begin(connection: socket.socket, program: dict[str, object], streams: list[int]) -> int:
+    """Have a program started on three streams by who listens at the other end; return its number."""
+    order = marshal.dumps(program)
+    numbers = b"".join(each.to_bytes(4, sys.byteorder) for each in streams)
+    connection.sendmsg([as_bytes(len(order))], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers)])
     connection.sendall(order)
-    return connection, read_number(connection)
+    return read_number(connection)
+
+
+def as_bytes(number: int) -> bytes:
+    """Return what ``read_number`` reads as this number."""
+    return number.to_bytes(4, "big")
 
 
 def read_number(connection: socket.socket) -> int:
-    """Return the next number."""
-    return NUMBER.unpack(read_all(connection, NUMBER.size))[0]
+    """Return the next number.
+
+    Raises:
+        EOFError: who listens at the other end has ended.
+    """
+    data = read_all(connection, 4)
+    if len(data) < 4:
+        raise EOFError
+    return int.from_bytes(data, "big")
 
 
 def read_all(connection: socket.socket, size: int) -> bytes:
@@ -43,7 +52,9 @@ def _main(path: str, module: str, seconds: str, *args: str) -> None:
     umask = os.umask(0)
     os.umask(umask)
     program = {"module": module, "args": args, "folder": os.getcwd(), "environ": dict(os.environ)}
-    connection, child = begin(path, {**program, "umask": umask, "seconds": int(seconds)}, [0, 1, 2])
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(path)
+    child = begin(connection, {**program, "umask": umask, "seconds": int(seconds)}, [0, 1, 2])
 
     def pass_on(sign: int, _: object) -> None:
         try:
