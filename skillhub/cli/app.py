@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _COMPLETE = "_SKILLHUB_COMPLETE"
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 _OF_CHANGES = ("yes", "accept", "dry_run")  # common flags without effect on a command that only reads
+_SERVERS = ("mcp", "serve", "registry_serve")  # they run for long
 _PLAIN = frozenset(("audit", "install", "list", "mcp", "sync", "verify"))
 
 
@@ -233,7 +234,8 @@ def _perform(command: Run, values: Mapping[str, Any], idle: IdleCommand | None =
     Terminal.written = [] if idle else None
     # Most objects live to the end, and few are in cycles: collections of garbage took 6 % of an install.
     gc.freeze()
-    gc.set_threshold(400_000, 50)
+    if command.__name__ not in _SERVERS:
+        gc.set_threshold(400_000, 50)
     gc.enable()
     with typed_project(arguments["common"].project), arguments["common"].undo:
         return command(**arguments) or 0

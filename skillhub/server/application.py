@@ -6,7 +6,6 @@ Requests are read strictly, errors have one form, and no answer contains a scrip
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import signal
 import socket
@@ -457,8 +456,6 @@ def server_of(workplace: Workplace, access: AccessRules) -> uvicorn.Server:
 def run(server: uvicorn.Server, listener: socket.socket, announce: Callable[[], None]) -> None:
     """Announce the server, and answer until Ctrl-C or SIGTERM; then end streams, and give requests three seconds."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    gc.freeze()
-    gc.enable()  # commands disable it, since they end soon
     try:
         announce()
         server.run(sockets=[listener])

@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from contextlib import suppress
 
@@ -331,6 +332,25 @@ def test_mcp_over_http_has_the_same_access_rules(machine):
             lines = f"GET /mcp HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nAccept: text/event-stream\r\n\r\n"
             wire.sendall(lines.encode())
             assert server.stop()[0] == 0
+
+
+def test_servers_collect_garbage_as_often_as_python_does(shell):
+    """Of a request, up to 30 kB are in cycles: a server with the limit of short commands grew to 400 MB."""
+    code = """
+import gc, json
+from contextlib import suppress
+from skillhub.cli import app
+seen = [gc.get_threshold()]
+for words in (["mcp", "--print-config", "codex"], ["serve", "--port", "70000"], ["registry", "serve", "none"], ["list"]):
+    with suppress(Exception):
+        app.run([*words, "--json"])
+    seen.append(gc.get_threshold())
+print(json.dumps(seen))
+"""
+    words = (sys.executable, "-P", "-c", code)
+    done = subprocess.run(words, cwd=shell.project, env=shell.having({}), capture_output=True, check=True, text=True)
+    default, *servers, command = json.loads(done.stdout.splitlines()[-1])
+    assert servers == [default] * 3 and command > default
 
 
 def test_missing_extra_is_reported_with_the_command_that_installs_it(tmp_path):
