@@ -26,7 +26,7 @@ from skillhub.model.index import Index, Release
 from skillhub.registry import log_writer
 from skillhub.registry.check import check
 from skillhub.registry.log_writer import CHECKPOINT
-from skillhub.registry.operator import OpenRegistry, Signing, opened
+from skillhub.registry.operator import OpenRegistry, RegistryDir, Signing, opened
 from skillhub.registry.other_clients import NPM
 from skillhub.registry.outputs import built_files, files_in, is_fixed, record_path, records
 from skillhub.registry.push_targets import APART, FILE_CAP, TIMESTAMP_PATH, SiteFile, Target
@@ -198,11 +198,11 @@ def _roots(hub: OpenRegistry) -> tuple[list[str], list[bytes]]:
 
 
 def _refuse_nested(registry: str, address: str) -> None:
-    """Raise UsageError if one of two folders contains the other: the registry's keys could be served."""
+    """Raise UsageError if one of two folders contains the other, or the target is a registry: keys could be served."""
     own, other = (os.path.join(os.path.normcase(os.path.realpath(path)), "") for path in (registry, address))
-    if own.startswith(other) or other.startswith(own):
+    if own.startswith(other) or other.startswith(own) or RegistryDir(address).exists:
         hint = "name a folder that is not in the registry's and does not contain it, such as the web server's"
-        message = "expected a folder apart from the registry's, which holds its keys"
+        message = "expected a folder apart from a registry's, which holds its keys"
         raise UsageError(message, where=address, hint=hint)
 
 

@@ -469,6 +469,14 @@ def test_push_into_the_folder_of_the_keys_is_refused(hub, tmp_path):
     assert tree_of(tmp_path) == before
 
 
+def test_push_into_the_folder_of_another_registry_is_refused(hub, tmp_path_factory):
+    other = Simulator(tmp_path_factory.mktemp("other")).dir.path
+    before = tree_of(Path(other))
+    with pytest.raises(UsageError, match="keys"):
+        pushed(hub, other)
+    assert tree_of(Path(other)) == before
+
+
 def test_push_without_a_registry_is_not_found(tmp_path, place):
     with pytest.raises(NotFound):
         push(str(tmp_path / "none"), str(place), FolderTarget, now=now())
