@@ -153,9 +153,12 @@ def registry_withdraw(
 
 def _recalled(common: Common, command: str, folder: str, release: Release, verb: str) -> None:
     row = members(release, "name", "version", "yanked", "withdrawn")
-    push = as_command("skillhub", "registry", "push", folder, "TARGET")
-    did = f"would be {verb}" if common.dry_run else f"{verb}; to publish that: {push}"
+    did = f"would be {verb}" if common.dry_run else f"{verb}; {_to_publish(folder)}"
     return common.done(command, row, f"{release.name} {release.version} {did}", "green")
+
+
+def _to_publish(folder: str) -> str:
+    return f"to publish that: {as_command('skillhub', 'registry', 'push', folder, 'TARGET')}"
 
 
 def registry_delegate(
@@ -210,7 +213,7 @@ def _show_delegated(folder: str, done: upkeep.ChangedAdmission, common: Common) 
         verb = common.would("be withdrawn", "withdrawn for good")
         common.terminal.out(f"{verb}: {release.name} {release.version}: {release.withdrawn}", "yellow")
     if not common.dry_run:
-        common.terminal.say(f"to publish that: {as_command('skillhub', 'registry', 'push', folder, 'TARGET')}")
+        common.terminal.say(_to_publish(folder))
 
 
 def registry_rotate(
@@ -266,6 +269,8 @@ def registry_refresh(
         verb = "to renew" if common.dry_run else "renewed"
         first = min(each.expires for each in done.renewed)
         common.terminal.did(f"documents {verb}: {len(done.renewed)}; the first expires {first}", "green")
+        if not common.dry_run:
+            common.terminal.say(_to_publish(folder))
     elif sys.stderr.isatty():
         common.terminal.say("nothing to renew")
 
@@ -309,8 +314,8 @@ def registry_advise(
     _rebuild(common, folder)
     value = {"advisories": [each.id for each in done.advisories], "digests": list(done.digests)}
     counts = f"advisories: {len(done.advisories)}, digests: {len(done.digests)}"
-    text = f"{common.would('publish', 'published')} them; the registry now has {counts}"
-    return common.done("registry advise", value, text, "green")
+    did = f"would have {counts}" if common.dry_run else f"has {counts}; {_to_publish(folder)}"
+    return common.done("registry advise", value, f"the registry {did}", "green")
 
 
 def registry_push(
@@ -415,7 +420,7 @@ def registry_add(
     for release in added.unchanged:
         common.terminal.did(f"{release.name} {release.version} was added before, with the same content")
     if added.releases and not common.dry_run:
-        common.terminal.say(f"to publish that: {as_command('skillhub', 'registry', 'push', folder, 'TARGET')}")
+        common.terminal.say(_to_publish(folder))
 
 
 # ``publish``: all steps from a skill's folder to a colleague's install.
@@ -487,9 +492,11 @@ def publish(
     again = "" if planned.is_new else f" (the registry had this release already{pushed})"
     common.done("publish", value, f"{done} {release.name} {release.version} to {where}{again}", "green")
     hub = RegistryDir(target.registry)
-    add = "skillhub", "source", "add", hub.settings().publisher, hub.settings().url or "URL"
+    words = ["source", "add", hub.settings().publisher, hub.settings().url or "URL", "--fingerprint", hub.fingerprint()]
+    if not value["pages"]:
+        words = ["install", target.address, "--skill", release.name]  # clients find no root there
     if not common.dry_run:
-        common.terminal.say(f"to install from it: {as_command(*add, '--fingerprint', hub.fingerprint())}")
+        common.terminal.say(f"to install from it: {as_command('skillhub', *words)}")
 
 
 def _ask(planned: ReleasePlan, where: str, common: Common) -> list[Asked]:

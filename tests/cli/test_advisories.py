@@ -40,10 +40,10 @@ def test_a_published_advisory_reaches_list_doctor_audit_and_sync(own):
     assert own.run("list", "--json").json["known_bad"] == []
     published = advise(own, "--digest", tree, "--reason", REASON)
     assert published == {"schema": 1, "advisories": [], "digests": [tree]}
-    assert (
-        "the registry now has advisories: 0, digests: 1\n"
-        in own.run("registry", "advise", own.folder / "registry", "--digest", tree, "--reason", REASON).out
-    )
+    folder = own.folder / "registry"
+    done = own.run("registry", "advise", folder, "--digest", tree, "--reason", REASON)
+    push = f"skillhub registry push {folder} TARGET"
+    assert done.out == f"the registry has advisories: 0, digests: 1; to publish that: {push}\n"
     done = own.run("audit", "--json")
     finding = done.json["findings"][0]
     assert (done.status, finding["rule"], finding["severity"]) == (1, "known-bad", "critical")

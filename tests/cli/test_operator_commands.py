@@ -156,7 +156,9 @@ def test_refresh_and_check_warn_of_offline_roles_and_exit_0(shell):
 
 
 def test_refresh_prints_how_many_documents_it_renewed(shell):
-    assert shell.run("registry", "refresh", "registry", "--within", "5").out.startswith("documents renewed: 1; ")
+    done = shell.run("registry", "refresh", "registry", "--within", "5")
+    assert done.out.startswith("documents renewed: 1; ")
+    assert done.err == "to publish that: skillhub registry push registry TARGET\n"
 
 
 def test_rotate_speaks_of_retired_keys_only_if_there_are_some(shell):

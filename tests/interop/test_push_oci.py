@@ -15,10 +15,13 @@ from skillhub.formats.digest import Digest
 from skillhub.registry.check import check
 from skillhub.registry.push import push
 from skillhub.sources.oci import REGISTRY_SITE
+from skillhub.trust.keys import PrivateKey
+from tests.support.cli import Shell
 from tests.support.docker_registry import registry
 from tests.support.published import change
 from tests.support.registry import Simulator, now
 from tests.support.web import Web, answer, endless
+from tests.support.world import skill
 
 push_oci = pytest.importorskip("skillhub.registry.push_oci")
 pytestmark = pytest.mark.interop
@@ -131,6 +134,19 @@ def test_same_site_gives_the_same_manifest(hub, address):
     pushed(hub, address)
     pushed(hub, address.replace(":v1", ":v2"))
     assert manifest(address) == manifest(address.replace(":v1", ":v2"))
+
+
+def test_the_line_that_publish_prints_installs_from_oci(address, tmp_path):
+    shell = Shell(tmp_path)
+    skill(shell.project, "greeting", head="metadata:\n  version: 1.0.0\n")
+    assert shell.run("registry", "init", "registry", "--publisher", "acme", "--url", "https://skills.example").status == 0
+    done = shell.run("publish", "greeting", "--to", address, "--registry", "registry", "--yes")
+    line = f"skillhub install {address} --skill greeting"
+    assert done.status == 0 and done.err.endswith(f"to install from it: {line}\n")
+    key = PrivateKey.load((shell.project / "registry/keys/publishers/acme.pem").read_bytes())
+    (shell.project / "acme.pub.pem").write_bytes(key.public.pem)
+    assert shell.run("publisher", "trust", "acme", "--key", "acme.pub.pem").status == 0
+    assert shell.run(*line.split()[1:], "--yes").status == 0
 
 
 def test_a_dry_run_of_a_push_to_oci_writes_nothing(hub, address):
