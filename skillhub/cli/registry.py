@@ -492,7 +492,8 @@ def publish(
     again = "" if planned.is_new else f" (the registry had this release already{pushed})"
     common.done("publish", value, f"{done} {release.name} {release.version} to {where}{again}", "green")
     hub = RegistryDir(target.registry)
-    words = ["source", "add", hub.settings().publisher, hub.settings().url or "URL", "--fingerprint", hub.fingerprint()]
+    words = ["source", "add", hub.settings().publisher, hub.settings().url or "URL"]
+    words += ["--fingerprint", hub.fingerprint()]
     if not value["pages"]:
         words = ["install", target.address, "--skill", release.name]  # clients find no root there
     if not common.dry_run:

@@ -198,7 +198,7 @@ def _roots(hub: OpenRegistry) -> tuple[list[str], list[bytes]]:
 
 
 def _refuse_nested(registry: str, address: str) -> None:
-    """Raise UsageError if one of two folders contains the other, or the target is a registry: keys could be served."""
+    """Raise UsageError if one of two folders contains the other, or the target is a registry: it has keys."""
     own, other = (os.path.join(os.path.normcase(os.path.realpath(path)), "") for path in (registry, address))
     if own.startswith(other) or other.startswith(own) or RegistryDir(address).exists:
         hint = "name a folder that is not in the registry's and does not contain it, such as the web server's"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import socket
 from time import monotonic
@@ -208,6 +209,17 @@ class SiteHandler(BaseHTTPRequestHandler):
             self.send_page(404, replace(page, cache="no-store"), with_body)
         else:
             self.send_page(200, page, with_body)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer with the name of a status, and end the connection; the answer repeats nothing of the request."""
+        body = f"{HTTPStatus(code).phrase}\n".encode()
+        self.send_response(code)
+        kind = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(body))}
+        for name, value in {"Connection": "close", **kind, **HEADERS}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def send_page(self, status: int, page: Page, with_body: bool) -> None:
         """Answer with this page, or with status 304 if the client has it."""

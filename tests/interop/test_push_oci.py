@@ -139,7 +139,8 @@ def test_same_site_gives_the_same_manifest(hub, address):
 def test_the_line_that_publish_prints_installs_from_oci(address, tmp_path):
     shell = Shell(tmp_path)
     skill(shell.project, "greeting", head="metadata:\n  version: 1.0.0\n")
-    assert shell.run("registry", "init", "registry", "--publisher", "acme", "--url", "https://skills.example").status == 0
+    made = shell.run("registry", "init", "registry", "--publisher", "acme", "--url", "https://skills.example")
+    assert made.status == 0
     done = shell.run("publish", "greeting", "--to", address, "--registry", "registry", "--yes")
     line = f"skillhub install {address} --skill greeting"
     assert done.status == 0 and done.err.endswith(f"to install from it: {line}\n")

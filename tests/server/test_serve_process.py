@@ -341,7 +341,8 @@ import gc, json
 from contextlib import suppress
 from skillhub.cli import app
 seen = [gc.get_threshold()]
-for words in (["mcp", "--print-config", "codex"], ["serve", "--port", "70000"], ["registry", "serve", "none"], ["list"]):
+servers = ["mcp", "--print-config", "codex"], ["serve", "--port", "70000"], ["registry", "serve", "none"]
+for words in (*servers, ["list"]):
     with suppress(Exception):
         app.run([*words, "--json"])
     seen.append(gc.get_threshold())

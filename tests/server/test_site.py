@@ -10,6 +10,7 @@ from fixtures.build import EMBEDDED
 from skillhub.errors import NotFound, StateError, UsageError
 from skillhub.net.client import Http
 from skillhub.registry.check import check
+from skillhub.server.headers import HEADERS
 from skillhub.server.site import find_page, site_server
 from skillhub.sources.configured import embedded_root
 from skillhub.sources.registry_client import TufRegistry
@@ -206,6 +207,14 @@ def test_a_file_that_becomes_shorter_while_it_is_sent_ends_the_connection(site):
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
 def test_methods_that_write_are_refused(ask, method):
     assert ask("/metadata/timestamp.json", method)[0].status == 501
+
+
+@pytest.mark.parametrize(("method", "more"), [("<b>", {}), ("GET", {"Host": "a.invalid"}), ("HEAD", {"Host": "a"})])
+def test_attack_an_error_is_inert_and_repeats_nothing_of_the_request(ask, method, more):
+    response, body = ask("/", method, **more)
+    assert response.status in (421, 501) and body in (b"", b"Misdirected Request\n", b"Not Implemented\n")
+    assert {name: response.getheader(name) for name in HEADERS} == HEADERS
+    assert response.getheader("Content-Type") == "text/plain; charset=utf-8"
 
 
 def test_served_registry_is_valid_and_readable(tmp_path):
