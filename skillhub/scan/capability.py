@@ -237,6 +237,7 @@ def _prefiltered(any_of: str, pattern: bytes) -> _PrefilteredPattern:
 _ALWAYS: Final = Literals(b"")
 
 
+# The engine skips to the first characters of a pattern if each alternative begins with a letter.
 _READS = (
     _prefiltered("env", _ENVIRONMENT + rb"(?:" + _QUOTED + rb"|" + _MEMBER + rb"|[{(]" + _CAPITALS + rb"(?=[)}]))"),
     _prefiltered("process", rb"process\??\.env\??\." + _NAME + rb"(?!\()" + _NOT_SET),
@@ -258,7 +259,8 @@ _ENDS = rb"[ \t]{0,9}+(?:([),])|[;:}|\]\r\n]|\Z)"
 # The environment as a value; the text before it decides whether it only gets another name.
 _WHOLE = _prefiltered(
     "environ ENV .env process[",
-    rb"(?:environb?|ENV(?<=[(=,* ]ENV)|(?:process\??|meta|Bun|Deno)\.env|process\[[\"'`]env[\"'`]\])(?!\w)" + _ENDS,
+    rb"(?:environb?|ENV(?<=[(=,* ]ENV)|process\??\.env|meta\.env|Bun\.env|Deno\.env|process\[[\"'`]env[\"'`]\])"
+    rb"(?!\w)" + _ENDS,
 )
 _PRINTS = (
     rb"\\?(?>(?:(?:sudo|command|exec|busybox)[ \t]++)*)(?:/usr)?(?:/bin/)?"
@@ -266,10 +268,13 @@ _PRINTS = (
 )
 _ALL = (
     _prefiltered(
-        "nviron ENV env::vars etenv(",
+        "nviron ENV",
         rb"(?:environb?|ENV)(?<!\wenviron)(?<!\wenvironb)(?<!\wENV)\."
-        rb"(?:copy|items|values|to_\w|each|map|collect|select|filter|reject|sort|inspect|dup|clone)\b(?!_at)"
-        rb"|%ENV\b|ENVIRON\)|\$_ENV(?!\w|\s{0,9}+\[)|env::vars|etenv\(\s{0,9}+\)(?!\.)|Environ\(\)"
+        rb"(?:copy|items|values|to_\w|each|map|collect|select|filter|reject|sort|inspect|dup|clone)\b(?!_at)",
+    ),
+    _prefiltered(
+        "nviron ENV env::vars etenv(",
+        rb"%ENV\b|ENVIRON\)|\$_ENV(?!\w|\s{0,9}+\[)|env::vars|etenv\(\s{0,9}+\)(?!\.)|Environ\(\)"
         rb"|nvironmentVariables\(|/environ(?![\w/.-])",
     ),
     _prefiltered(
@@ -278,19 +283,18 @@ _ALL = (
         rb"(?![$\\/\w])",
     ),
     _prefiltered(
-        "export declare typeset local compgen",
-        rb"(?:export|declare|typeset|local)[ \t]++-\w*[px]\w*[ \t]*+(?:[|>;)\n]|\Z)|compgen[ \t]++-[ev]\b",
+        "export declare typeset local", rb"(?:export|declare|typeset|local)[ \t]++-\w*[px]\w*[ \t]*+(?:[|>;)\n]|\Z)"
     ),
-    _prefiltered("env set export", rb"(?:[$<]\(|[\"']`?|=`|[;&|] )[ \t]*+" + _PRINTS + rb"[|>)`](?!\w++[|)])"),
+    _prefiltered("compgen", rb"compgen[ \t]++-[ev]\b"),
+    _prefiltered(
+        "env set export",
+        rb"[$<\"'=;&|](?:(?<=[$<])\(|(?<=[\"'])`?|(?<==)`|(?<=[;&|]) )[ \t]*+" + _PRINTS + rb"[|>)`](?!\w++[|)])",
+    ),
 )
-# A command on a line or in a list, also within `( ... )` or `{ ... }`.
+# A command on a line or in a list, also within `( ... )` or `{ ... }`; an end of a line stands before the text.
 _ALL_IN_SHELL = _prefiltered(
     "env set export",
-    rb"(?:[\n;&|]|\A)[ \t]*+(?:[({][ \t]*+"
-    + _PRINTS
-    + rb"[|>;`)}]|"
-    + _PRINTS
-    + rb"(?:[0-9]?[|>;](?!\w++[|)])|\n|\Z))",
+    rb"[\n;&|][ \t]*+(?:[({][ \t]*+" + _PRINTS + rb"[|>;`)}]|" + _PRINTS + rb"(?:[0-9]?[|>;](?!\w++[|)])|\n|\Z))",
 )
 _RENAMED = _prefiltered("environ getenv", rb"\b(?:environb?|getenvb?)\s{1,9}as\s{1,9}([A-Za-z_]\w{0,30})\b")
 _OF_PROCESS = _prefiltered(
@@ -390,7 +394,7 @@ class _Reader:
         if _SHEBANG.match(data) or _NO_SHELL.search(path):
             names = (name for name in names if _SECRET.search(name))
         else:
-            self._add_names(self._matched_groups(_ALL_IN_SHELL, data))
+            self._add_names(self._matched_groups(_ALL_IN_SHELL, b"\n" + data))
         self._add_names(names)
 
     def _read_renamed(self, names: bytes, data: bytes) -> None:

@@ -267,7 +267,7 @@ _NEXT_TOKEN = deferred(rf"{_SKIPPED}*+(?:({_SPELLED}|.++)|\Z)", re.DOTALL)  # no
 _ONE_TOKEN = deferred(_SPELLED, re.DOTALL)
 # Comments and strings without fields; from a string without an end or with fields on, the rest of the program.
 _NO_CODE = deferred(
-    rf"\#[^\r\n]*+|'(?<![fFtT].)(?<![fFtT][A-Za-z].){_REST}|\"(?<![fFtT].)(?<![fFtT][A-Za-z].){_REST_OF_DOUBLE}|[\"'].*+",
+    rf"\#[^\r\n]*+|'(?<![fFtT].)(?<![fFtT][A-Za-z].){_REST}|\"(?<![fFtT].)(?<![fFtT][A-Za-z].){_REST_OF_DOUBLE}|\".*+|'.*+",
     re.DOTALL,
 )
 _SIGNS = b" \t\f\r\n!%&()*+,./:;<=>@[]^{|}~-"

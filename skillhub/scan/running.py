@@ -80,7 +80,9 @@ _RUNS_ANY = deferred(
     rf"|/[\w-]*\*{_OF_DOCUMENTS}[ \t]*\|[ \t]*{_UNDER}(?:{PROGRAMS})\b(?![ \t]+-[mc])"
 )
 # A sign of it in each line with such a program, whose search is much faster.
-_ANY_SIGN = deferred(r"[$*](?<=[ \t\"][$*])(?!\*)|/[\w.-]*[*?]|(?:xargs|-exec|run-parts)[ \t]")
+_ANY_SIGN = deferred(
+    r"\$(?<=[ \t\"]\$)(?!\*)|\*(?<=[ \t\"]\*)(?!\*)|/[\w.-]*[*?]|xargs[ \t]|-exec[ \t]|run-parts[ \t]"
+)
 _ANY_LETTERS = ("$", "*", "?", "xargs", "-exec", "run-parts")  # of which each match has one
 _JOINED = deferred(r"\\\r?\n")
 _WORD = deferred(r"\w+")

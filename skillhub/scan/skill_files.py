@@ -82,7 +82,7 @@ _SMALL: Final = str.maketrans(
 )
 # Letters of Latin in other shapes: full-width, circled, of mathematics, small. In UTF-8 by their first bytes.
 _SHAPED = deferred(
-    f"[{''.join(map(chr, _SMALL))}\u2100-\u214f\u24b6-\u24e9\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff]+"
+    f"[{''.join(map(chr, _SMALL))}\u2100-\u214f\u24b6-\u24e9\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff]"
 )
 _SHAPED_LEADS: Final = tuple(map(bytes.fromhex, ["e284", "e293", "e292", "efbc", "efbd", "f09d", "e1b4", "c9", "ca"]))
 # Markup of a document that a reader does not see, each with its first character, to which the engine skips.
@@ -102,7 +102,7 @@ _SAME: Final = {
 _FENCE = deferred(r" {0,3}(`{3,}|~{3,})[ \t]*([^\s`{,]{0,40})")
 _HEADING = deferred(r" {0,3}#{1,6}[ \t]")
 # The end of a line within a paragraph: the next line begins no item, row, heading, fence or key.
-_WRAP = deferred(r"\n(?<=\S\n)(?!```|~~~|\d{1,9}[.)][ \t]|[\w.-]{1,40}:[ \t\n]|[-*+][ \t]|[\s|#<]|\Z)")
+_WRAP = deferred(r"\n(?<=\S\n)(?!```|~~~|\d{1,9}[.)][ \t]|[\w.-]{1,40}+:[ \t\n]|[-*+][ \t]|[\s|#<]|\Z)")
 _BEGINS = deferred(r"[ \t]{0,12}(?:#{1,6}[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])")
 
 
@@ -366,7 +366,12 @@ def fold(text: str) -> str:
 
 def _flush(text: str) -> str:
     """Return a text without indentation and marks of quotations, all blanks single."""
-    return _BLANKS.sub(" ", _MARGIN.sub("\n", text))
+    text = _MARGIN.sub("\n", text)
+    if "\t" in text:
+        return _BLANKS.sub(" ", text)
+    while "  " in text:  # faster than the pattern, which is tried at each blank
+        text = text.replace("  ", " ")
+    return text
 
 
 def fold_section(section: Passage) -> str:

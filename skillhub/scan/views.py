@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import compress, count
 from sys import maxsize
 from typing import AnyStr, Final, Generic
 
@@ -87,27 +88,29 @@ class Letters:
         if starred:
             candidates |= {*starred} - _WITHOUT_LITERALS
         # One ``get`` each, since other threads add to the table and empty it.
-        found = [_KNOWN.get(word) or _literals_in(word) for word in candidates]
+        known = {word: _KNOWN.get(word) for word in candidates}
+        found = [literals or () for literals in known.values()]
+        found.append(_literals_in([word for word, literals in known.items() if not literals]))
         if not self.data.isascii():
             found.append(_characters_beyond(self.data))
         return frozenset((b"",)).union(*found)
 
 
-def _literals_in(word: bytes) -> frozenset[bytes]:
-    """Return the literals in a word, and remember them."""
-    text = b" %b  " % word
-    starts = enumerate(zip(text, text[1:], text[2:], strict=False))
-    rows = [(offset, row) for offset, start in starts if start in _BY_START for row in _BY_START[start]]
-    literals = frozenset([literal for offset, (letters, literal) in rows if text.startswith(letters, offset)])
-    if len(_KNOWN) + len(_WITHOUT_LITERALS) >= _KNOWN_MAX:
+def _literals_in(words: list[bytes]) -> frozenset[bytes]:
+    """Return the literals in some words, and remember those of each."""
+    text = b" %b  " % b"  ".join(words)
+    is_start = map(_BY_START.__contains__, zip(text, text[1:], text[2:], strict=False))
+    literals = defaultdict[bytes, set[bytes]](set)
+    for offset in compress(count(), is_start):
+        for letters, literal in _BY_START[text[offset], text[offset + 1], text[offset + 2]]:
+            if text.startswith(letters, offset):
+                word = text[text.rfind(b" ", 0, offset + 1) + 1 : text.find(b" ", offset + 1)]
+                literals[word].add(literal)
+    _KNOWN.update({word: frozenset(found) for word, found in literals.items() if len(word) <= _WORD_MAX})
+    _WITHOUT_LITERALS.update([word for word in words if len(word) <= _WORD_MAX and word not in literals])
+    if len(_KNOWN) + len(_WITHOUT_LITERALS) > _KNOWN_MAX:
         _clear_known_words()
-    if len(word) > _WORD_MAX:
-        return literals
-    if literals:
-        _KNOWN[word] = literals
-    else:
-        _WITHOUT_LITERALS.add(word)
-    return literals
+    return frozenset[bytes]().union(*literals.values())
 
 
 def _characters_beyond(data: bytes) -> frozenset[bytes]:
