@@ -158,7 +158,7 @@ def _installed_skill(name: str, entry: Locked, lock: Lock, ports: Ports) -> Show
     skill = replace(with_edits(skill, unproved(skill, ports.store), ports.project), withdrawn=reason)
     known: list[Known] = []
     try:
-        known = [(skill.scope, name, match) for match in advised(name, entry, tree.listing, ports)]
+        known = [(skill.scope, name, match) for match in advised(name, entry, tree, ports)]
     except SkillhubError as unread:
         notes = (*notes, f"advisories: {unread.message}")
     (skill,) = with_known_bad([skill], known, {})

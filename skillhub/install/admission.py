@@ -34,7 +34,7 @@ from skillhub.model.lock import Lock, Locked, LockedSource, Signer, shown_signer
 from skillhub.model.provenance import Facts, Provenance, Record, signers_of
 from skillhub.model.reference import Local, parse_remote, repository, site_of
 from skillhub.model.skill import Skill
-from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree, lines_at
+from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree, lines_at
 from skillhub.net.fetch import by_agreement
 from skillhub.policy.policy import EVERYTHING, LASTING, Subject
 from skillhub.project.copies import left_the_lock
@@ -46,10 +46,10 @@ from skillhub.trust.publishers import keys_of_publisher, publisher_of
 # Advisories that match a skill; a skill that is known to be bad is refused.
 
 
-def advised(name: str, entry: Locked, listing: Listing | None, ports: Ports) -> tuple[Match, ...]:
+def advised(name: str, entry: Locked, tree: Tree | None, ports: Ports) -> tuple[Match, ...]:
     """Return the advisories that match a locked skill, or one about to be locked, the worst first.
 
-    Without ``listing``, the listing of the store is used; it is read only if an advisory names digests.
+    Without ``tree``, the stored files are read, if an advisory names the skill or digests.
 
     Raises:
         SourceError, SecurityError, FormatError, StateError: the advisories cannot be read.
@@ -58,7 +58,7 @@ def advised(name: str, entry: Locked, listing: Listing | None, ports: Ports) -> 
         return ()
     root, record = ports.root_of(entry), ports.project.last_records().skills.get(name)
     urls, status = partial(urls_of, entry, ports), partial(ReleaseStatus.last_seen, name, entry, root, ports.seen)
-    skill = LockedSkill(name, entry, record, root, ports.store, urls, lambda: status().offered, listing)
+    skill = LockedSkill(name, entry, record, root, ports.store, urls, lambda: status().offered, tree)
     return skill.matches(known)
 
 
@@ -84,14 +84,14 @@ def advised_skills(ports: Ports) -> list[tuple[str, Match]]:
     return [(name, match) for name, entry in entries.items() for match in advised(name, entry, None, ports)]
 
 
-def refuse_known_bad(name: str, entry: Locked, listing: Listing | None, ports: Ports) -> tuple[Match, ...]:
+def refuse_known_bad(name: str, entry: Locked, tree: Tree | None, ports: Ports) -> tuple[Match, ...]:
     """Return the advisories that match a skill, if none of them refuses it.
 
     Raises:
         KnownBad: an advisory refuses it; no flag and no answer overrides this.
         SourceError, SecurityError, FormatError, StateError: as for ``advised``.
     """
-    found = advised(name, entry, listing, ports)
+    found = advised(name, entry, tree, ports)
     for match in found:
         if match.is_refused:
             is_locked = name in ports.project.lock().skills
@@ -110,7 +110,7 @@ def with_advisories(candidate: Candidate, ports: Ports) -> Candidate:
     Raises:
         KnownBad, SourceError, SecurityError, FormatError, StateError: as for ``refuse_known_bad``.
     """
-    found = refuse_known_bad(candidate.name, candidate.entry, candidate.tree.listing, ports)
+    found = refuse_known_bad(candidate.name, candidate.entry, candidate.tree, ports)
     findings = [*(each.finding(SKILL_MD) for each in found), *candidate.findings]
     findings.sort(key=lambda each: -SEVERITIES.index(each.severity))
     return candidate if (*findings,) == candidate.findings else replace(candidate, findings=tuple(findings))
@@ -299,9 +299,13 @@ def check_against_record(candidate: Candidate, state: State, ports: Ports) -> No
     Raises:
         SignerChanged, SourceError, FormatError: as for ``refuse_other_signer``.
         BadSignature: as for ``_refuse_expired``.
+        Withdrawn: the project's patch makes it a release that its registry withdrew.
     """
     refuse_other_signer(candidate, state.records.skills.get(candidate.name), ports)
     _refuse_expired(candidate, state)
+    if (entry := candidate.entry).patch is not None:
+        status = ReleaseStatus.last_seen(candidate.name, entry, ports.root_of(entry), ports.seen)
+        status.refuse(ports.project.scope, ports.project.intent)
 
 
 def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Ports) -> None:

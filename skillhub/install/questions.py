@@ -39,7 +39,8 @@ def consent_questions(
 ) -> list[Question]:
     """Return the questions about a candidate; none if this person agreed to this tree from this origin before.
 
-    A version that is no longer the one in use asks again if an advisory names it: it may be newer than the consent.
+    A version that is no longer the one in use asks again if an advisory names it, or if it has a critical finding:
+    the advisory, or the end of the policy that agreed to the finding, may be newer than the consent.
 
     Args:
         candidate: The skill to install.
@@ -49,7 +50,8 @@ def consent_questions(
         diff: The command that shows the lines that change, if one does.
     """
     consent = record.consent_to(candidate.entry) if record else None
-    if consent and (consent is record or all(each.rule != "advisory" for each in candidate.findings)):
+    is_advised = any(each.rule == "advisory" or each.severity == "critical" for each in candidate.findings)
+    if consent and (consent is record or not is_advised):
         return []
     # The reasons against the install come before the question whether to install.
     subject = candidate.name, candidate.tree, candidate.findings

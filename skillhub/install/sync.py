@@ -170,7 +170,7 @@ def _fetch(obtain: Obtain, state: State, ports: Ports) -> tuple[Mapping[Digest, 
                     notes += (f"{name}: {note}" for note in found.warnings)
                     tree = found.tree
                 fetched[one.tree] = tree
-                refuse_known_bad(name, one, fetched[one.tree].listing, ports)
+                refuse_known_bad(name, one, fetched[one.tree], ports)
     return fetched, notes
 
 

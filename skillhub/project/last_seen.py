@@ -37,7 +37,7 @@ from skillhub.model.lock import Lock, Locked, Signer, by_word
 from skillhub.model.provenance import Consent, Record
 from skillhub.model.question import HoldReason, Remedy
 from skillhub.model.reference import Named, parse_remote, url_of
-from skillhub.model.tree import Listing
+from skillhub.model.tree import Listing, Tree
 from skillhub.project.intent import Intent
 from skillhub.project.store import Store
 from skillhub.project.user_state import advising_roots, places_by_alias
@@ -234,9 +234,11 @@ class ReleaseStatus:
 
     def recalls(self) -> Iterator[tuple[Release, errors.SecurityError]]:
         """Yield each recalled release that the lock names, and the error that refuses it."""
-        # A lock may combine the digest of one release with the tree of another: neither may be recalled.
+        # A lock may combine the digest of one release with the tree of another, or with a patch that makes it a third
+        # one: none of them may be recalled.
+        trees = self.entry.tree, self.entry.original.tree
         for release in self.offered:
-            is_locked = release.digest == self.entry.digest or release.tree == self.entry.original.tree
+            is_locked = release.digest == self.entry.digest or release.tree in trees
             if is_locked and (error := self._recall(release)):
                 yield release, error
 
@@ -320,7 +322,7 @@ class LockedSkill:
         root: The first root of its registry.
         urls: Returns every URL of its source.
         offered: Returns the releases of its name that its registry has; the lock may name another artifact.
-        listing: Its files; None for those in the store, which are read only if an advisory names digests.
+        tree: Its files; None for those in the store, which are read only if an advisory names its name or digests.
     """
 
     name: str
@@ -330,7 +332,7 @@ class LockedSkill:
     store: Store
     urls: Callable[[], tuple[str, ...]]
     offered: Callable[[], Iterable[Release]]
-    listing: Listing | None = None
+    tree: Tree | None = None
 
     def matches(self, known: AdvisoryIndex) -> tuple[Match, ...]:
         """Return the matches with these advisories, worst first."""
@@ -342,18 +344,21 @@ class LockedSkill:
         return [each for each in self.record.consents if each.tree == self.entry.tree] if self.record else []
 
     def _versions(self) -> tuple[str, ...]:
-        """Return the locked version and commit, the version in the stored ``SKILL.md``, and the agreed commit."""
+        """Return the locked version and commit, those in ``SKILL.md`` with and without a patch, the agreed commit."""
         from skillhub.model.manifest import Manifest  # noqa: PLC0415 - few skills have an advisory
 
-        found, stored = [self.entry.version, self.entry.rev], self.store.read(self.entry.original.tree)
-        with suppress(FormatError, errors.SecurityError):
-            found += [Manifest.read(stored).version] if stored is not None else []
+        entry, read = self.entry, self.store.read
+        found = [entry.version, entry.rev]
+        for tree in (self.tree or read(entry.tree), read(entry.original.tree) if entry.patch else None):
+            with suppress(FormatError, errors.SecurityError):
+                found += [Manifest.read(tree).version] if tree is not None else []
         found += [each.rev for each in self._agreed]
         return tuple(dict.fromkeys(filter(None, found)))
 
     def _digests(self) -> Mapping[str, str]:
         entry = self.entry
-        names = digests_of(self.listing or self.store.listing(entry.tree) or Listing({}))
+        listing = self.tree.listing if self.tree is not None else self.store.listing(entry.tree)
+        names = digests_of(listing or Listing({}))
         names |= {entry.original.tree: "its tree", entry.tree: "its tree"}
         artifacts = [entry.digest, *(each.digest for each in self.offered() if each.tree == entry.original.tree)]
         artifacts += [each.digest for each in self._agreed]

@@ -9,6 +9,7 @@ import pytest
 
 from skillhub.audit.audit import AuditRequest, audit
 from skillhub.audit.doctor import diagnose
+from skillhub.disk.folders import remove_tree
 from skillhub.errors import FormatError, KnownBad, NotFound, Refused, SecurityError, SourceError
 from skillhub.formats.digest import Digest
 from skillhub.install.gather import UnsafeSkills
@@ -18,7 +19,7 @@ from skillhub.model.index import ADVISORIES
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import advise
 from skillhub.sources.repository import open_folder
-from tests.install.test_recalled import cut_off, restart
+from tests.install.test_recalled import cut_off, patch_back, restart
 from tests.model.test_advisory import osv, package, semver
 from tests.support.world import Answers, skill, snapshot
 
@@ -193,6 +194,21 @@ def test_attack_a_lock_returns_to_an_agreed_version_with_a_new_advisory(scene):
     refused(scene.machine, Refused, lambda: scene.machine.install(answers=answers))
     assert answers.kinds_seen == ["finding", "install"]
     assert "fixed in 1.1.0" in answers.seen[0].details[0]
+
+
+@pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "collected"])
+def test_attack_a_patch_makes_a_version_the_one_that_an_advisory_names(scene, is_stored):
+    older = (scene.machine.base / "skillhub.lock").read_text()
+    scene.publish("hello", "1.1.0")
+    scene.machine.update(answers=Answers("yes"))
+    patch_back(scene, older)
+    if not is_stored:
+        remove_tree(scene.machine.store.path(Digest(json.loads(older)["skills"]["hello"]["tree"])))
+    ranges = semver(("introduced", "0"), ("fixed", "1.1.0"))
+    publish_advisories(scene, osv([package(**ranges)], database_specific={"severity": "CRITICAL"}))
+    restart(scene.machine)
+    found(scene.machine)  # it reads the advisories
+    refused(scene.machine, KnownBad, lambda: scene.machine.install(answers=Answers("yes")))
 
 
 def test_an_advisory_on_an_installed_skill_is_reported_with_its_fix(scene):

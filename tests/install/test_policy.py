@@ -224,6 +224,20 @@ def test_findings_are_refused_unless_the_same_policy_excepts_the_rule(world):
     assert any(rule in warning for warning in outcome.warnings)
 
 
+def test_attack_a_lock_returns_to_a_critical_version_that_no_policy_agrees_to_any_more(world):
+    folder = skill(world.base / "src", body=CRITICAL)
+    user(world, 'allow-findings = ["SH002"]')
+    world.install(str(folder))
+    older, text = (world.base / "skillhub.lock").read_bytes(), (folder / "SKILL.md").read_text()
+    (folder / "SKILL.md").write_text(text.replace(CRITICAL, "Do it.\n"))
+    world.update()
+    user(world, "")
+    (folder / "SKILL.md").write_text(text)
+    (world.base / "skillhub.lock").write_bytes(older)
+    error = refused(world, Refused, lambda: world.install(answers=Answers("yes", critical_finding="unanswered")))
+    assert "critical-finding" in [question.kind for question, _ in error.asked]
+
+
 def test_an_excepted_critical_finding_is_not_left_out_of_all(world):
     place = repository(world, **{"pdf/SKILL.md": text_of("pdf", CRITICAL), "mail/SKILL.md": text_of("mail")})
     left = world.install(place, every=True).left_out

@@ -7,7 +7,9 @@ import pytest
 
 from skillhub.command.ports import Options
 from skillhub.disk.folders import remove_tree
+from skillhub.edits.patch import difference
 from skillhub.errors import BadSignature, NameNotOwned, SourceError, Withdrawn
+from skillhub.formats.digest import Digest
 from skillhub.install.apply import enable
 from skillhub.install.install import update
 from skillhub.registry.operator import Signing
@@ -85,6 +87,32 @@ def test_attack_a_lock_returns_to_an_agreed_release_that_was_withdrawn(scene, do
     machine = heard(scene)
     for path, data in older.items():
         path.write_bytes(data)
+    scene.refuses(Withdrawn, acts(machine)[door])
+
+
+def patch_back(scene, older):
+    """Add a patch to the lock that makes the locked version the one of ``older``, an earlier lock."""
+    machine, path = scene.machine, scene.machine.base / "skillhub.lock"
+    document = json.loads(path.read_text())
+    entry, tree = document["skills"]["hello"], json.loads(older)["skills"]["hello"]["tree"]
+    text, unpatchable = difference(machine.store.read(Digest(entry["tree"])), machine.store.read(Digest(tree)))
+    assert not unpatchable
+    (machine.base / "skillhub-edits").mkdir()
+    (machine.base / "skillhub-edits/hello-1.patch").write_text(text)
+    digest = str(Digest.of(text.encode()))
+    entry["patch"] = {"base": entry["tree"], "digest": digest, "path": "skillhub-edits/hello-1.patch"}
+    entry["tree"] = tree
+    path.write_text(json.dumps(document, indent=2, sort_keys=True) + "\n")
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_attack_a_patch_makes_a_version_the_withdrawn_one_that_was_agreed_to(scene, door):
+    older = (scene.machine.base / "skillhub.lock").read_text()
+    scene.publish("hello", "1.1.0")
+    update(["hello"], Options(), scene.machine.ports())
+    patch_back(scene, older)
+    change(scene, withdraw, "hello@1.0.0", "bad")
+    machine = heard(scene)
     scene.refuses(Withdrawn, acts(machine)[door])
 
 
