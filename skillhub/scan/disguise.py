@@ -7,14 +7,15 @@ import re
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from typing import Final
 
 from skillhub.formats.text import deferred, words
 from skillhub.model.finding import Sighting
+from skillhub.model.hosts import hosts
 from skillhub.model.tree import SKILL_MD
 from skillhub.scan.pattern import COMPILED, READ_AS_TEXT, RUN_BY_NAME, suffix_of
 from skillhub.scan.running import started_parts
@@ -51,23 +52,24 @@ _ARCHIVES: Final = (
 _BYTECODE: Final = (".pyc", ".pyo")
 # Bytes of a file; honest skills have no larger ones.
 READ_MAX: Final = 2 * 1024 * 1024
-# Files that an agent or editor reads as its settings once the folder is opened or copied.
+# Files that an agent or editor reads as its settings once the folder is opened or copied, as in the agents' folders.
 _SETTINGS: Final = (
-    *(".mcp.json", ".claude/settings.json", ".claude/settings.local.json", ".vscode/tasks.json"),
-    *(".vscode/settings.json", ".vscode/mcp.json", ".cursor/mcp.json", ".cursor/hooks.json", ".codex/config.toml"),
-    *(".gemini/settings.json", ".qwen/settings.json", ".kiro/settings/mcp.json", ".roo/mcp.json", ".envrc"),
-    *(".zed/settings.json", ".zed/tasks.json", "opencode.json", "opencode.jsonc", "mise.toml"),
+    *("/.mcp.json", ".vscode/tasks.json", ".vscode/settings.json", ".vscode/mcp.json", ".envrc", "mise.toml"),
+    *("opencode.json", "opencode.jsonc", "crush.json"),
 )
-_SETTINGS_FOLDERS: Final = ("/.claude/commands/", "/.claude/agents/", "/.kiro/hooks/", "/.opencode/")
-# Agents read these at their start, or with any file beside them; ``agents.md`` is often a page on agents.
+# Agents read these at their start, or with any file beside them, in a folder below the project, too.
 _INSTRUCTIONS: Final = frozenset(
-    words("claude.md claude.local.md gemini.md qwen.md agents.override.md copilot-instructions.md")
-    + words(".cursorrules .windsurfrules .clinerules .goosehints .roorules")
+    words("claude.md claude.local.md gemini.md qwen.md codebuddy.md codebuddy.local.md agents.override.md")
+    + words("copilot-instructions.md .cursorrules .windsurfrules .clinerules .goosehints .roorules")
 )
+# In lower case these are often pages on agents and warps; only Windsurf reads ``agents.md``, with files beside it.
+_LOUD_INSTRUCTIONS: Final = frozenset(words("AGENTS.md AGENT.md WARP.md IFLOW.md"))
 _INSTRUCTION_FOLDERS: Final = (
     *("/.claude/rules/", "/.cursor/rules/", "/.windsurf/rules/", "/.clinerules/", "/.roo/rules", "/.kiro/steering/"),
-    *("/.github/instructions/", "/.augment/rules/", "/.trae/rules/", "/.junie/"),
+    *("/.github/instructions/", "/.augment/rules/", "/.trae/rules/", "/.junie/", "/.agents/rules/", "/.devin/rules/"),
+    *("/.codebuddy/rules/", "/.qoder/rules/", "/.kilocode/rules/", "/.continue/rules/"),
 )
+_OTHER_SKILLS = deferred(r"/\.[^/]+/skills/")  # in which an agent finds skills once it works on a file beside it
 # Folders of a skill in which agents do not look for skills; nor do they in hidden ones.
 _NO_SKILLS: Final = frozenset({"scripts", "references", "assets", "agents", "node_modules"})
 _INSTALL_HOOKS: Final = (b'"preinstall"', b'"postinstall"', b'"prepare"')
@@ -116,19 +118,36 @@ def rules_of_file(file: SourceFile) -> Iterator[str]:
         yield "SH506"
     if len(data) > READ_MAX:
         yield "SH503"
-    spelled = f"/{folded}"
-    if folded.endswith(_SETTINGS) or any(map(spelled.__contains__, _SETTINGS_FOLDERS)):
-        yield "SH504"
     if folded.rpartition("/")[2] == "package.json" and any(hook in data for hook in _INSTALL_HOOKS):
         yield "SH505"
-    *folders, name = file.path.split("/")
     # In upper or lower case: a case-insensitive disk opens the file under the name that agents look for.
-    is_skill = folders and name.lower() == SKILL_MD.lower()
-    is_searched = not any(folder[:1] == "." or folder in _NO_SKILLS for folder in folders)
-    if is_skill and (is_searched or "/.claude/skills/" in spelled):
+    *folders, name = file.path.split("/")
+    spelled, is_hidden = f"/{folded}", any(folder[:1] == "." for folder in folders)
+    is_searched = not is_hidden and _NO_SKILLS.isdisjoint(folders)
+    if folders and name.lower() == SKILL_MD.lower() and (is_searched or _OTHER_SKILLS.search(spelled)):
         yield "SH507"
-    if name == "AGENTS.md" or name.lower() in _INSTRUCTIONS or any(map(spelled.__contains__, _INSTRUCTION_FOLDERS)):
+    elif _is_read_by_itself(folders, name) or any(map(spelled.__contains__, _INSTRUCTION_FOLDERS)):
         yield "SH509"
+    elif folded.endswith(_SETTINGS) or (is_hidden and _is_of_agent(spelled)):
+        yield "SH504"
+
+
+def _is_read_by_itself(folders: Sequence[str], name: str) -> bool:
+    is_page = name == "agents.md" and folders[:1] == ["references"]
+    return (
+        name in _LOUD_INSTRUCTIONS or name.lower() in _INSTRUCTIONS or (name.lower() == "agents.md" and not is_page)
+    )
+
+
+def _is_of_agent(spelled: str) -> bool:
+    return not _OTHER_SKILLS.search(spelled) and any(map(spelled.__contains__, _agent_folders()))
+
+
+@cache
+def _agent_folders() -> tuple[str, ...]:
+    """Return the folders that each agent has of its own, such as ``/.claude/``."""
+    names = {sign.rpartition("/")[2] for host in hosts().values() for sign in host.signs}
+    return tuple(f"/{name}/" for name in sorted(names) if name.startswith("."))
 
 
 def disguises(files: SkillFiles) -> Iterator[Sighting]:

@@ -30,12 +30,13 @@ _INERT_KEYS = frozenset(
     )
 )
 
-# Amp starts the MCP servers in this file of a skill. Claude Code takes a folder among its skills for a plugin if it
-# has the next file, and starts these parts by itself; the file may name others by these keys.
-_SERVERS = "mcp.json"
+# Amp starts the MCP servers in the first of these files of a skill, OpenHands those in the second. Claude Code takes
+# a folder among its skills for a plugin if it has the next file, and starts these parts by itself; the file may name
+# others by these keys.
+_SERVERS = ("mcp.json", ".mcp.json")
 _PLUGIN = ".claude-plugin/plugin.json"
 _PARTS = deferred(
-    r"hooks/hooks\.json|\.(?:mcp|lsp)\.json|settings\.json|(?:monitors|bin)/.+|(?:agents|commands)/.+\.md", re.DOTALL
+    r"hooks/hooks\.json|\.lsp\.json|settings\.json|(?:monitors|bin)/.+|(?:agents|commands)/.+\.md", re.DOTALL
 )
 _PART_KEYS = frozenset(words("hooks mcpServers lspServers monitors experimental channels agents commands settings"))
 
@@ -281,7 +282,7 @@ def _program(word: str) -> str:
 def started_parts(tree: Mapping[str, File]) -> tuple[str, ...]:
     """Return the files of a skill from which an agent starts hooks, servers and other agents by itself."""
     paths = {path.lower(): path for path in tree}  # on a disk without upper and lower case any spelling counts
-    servers = (paths[_SERVERS],) if _SERVERS in paths else ()
+    servers = tuple(paths[each] for each in _SERVERS if each in paths)
     if _PLUGIN not in paths:
         return servers
     try:

@@ -135,16 +135,21 @@ def test_live_token_is_found_and_masked(secret):
         ("a", b"#!/bin/sh\n\xff\n", "SH502"),
         ("scripts/a.ps1", "iex".encode("utf-16"), "SH502"),
         ("data.csv", b"a" * (READ_MAX + 1), "SH503"),
-        (".mcp.json", b"{}", "SH504"),
+        ("assets/.mcp.json", b"{}", "SH504"),
+        (".pi/extensions/a.json", b"{}", "SH504"),
+        ("lib/.factory/mcp.json", b"{}", "SH504"),
         ("assets/.claude/settings.json", b"{}", "SH504"),
         (".claude/commands/go.md", b"Go.\n", "SH504"),
         ("CLAUDE.md", b"Be brief.\n", "SH509"),
         ("references/claude.local.md", b"Be brief.\n", "SH509"),
         ("lib/AGENTS.md", b"Be brief.\n", "SH509"),
-        ("GEMINI.md", b"Be brief.\n", "SH509"),
+        ("agents.md", b"Be brief.\n", "SH509"),
+        ("references/Agents.md", b"Be brief.\n", "SH509"),
+        *((path, b"Be brief.\n", "SH509") for path in ("AGENT.md", "GEMINI.md", "lib/WARP.md", "lib/CodeBuddy.md")),
         (".cursor/rules/a.mdc", b"Be brief.\n", "SH509"),
         (".windsurfrules", b"Be brief.\n", "SH509"),
         ("assets/.claude/skills/more/SKILL.md", b"---\nname: more\n---\n", "SH507"),
+        ("lib/.codebuddy/skills/more/SKILL.md", b"---\nname: more\n---\n", "SH507"),
         ("package.json", b'{"scripts": {"postinstall": "node x"}}', "SH505"),
         ("references/a.md", b"caf\xe9", "SH506"),
         ("more/of/it/SKILL.md", b"---\nname: deploy\n---\n", "SH507"),
@@ -179,6 +184,7 @@ def test_attack_parts_that_the_manifest_of_a_plugin_names_are_a_finding(data):
 
 def test_attack_servers_that_an_agent_starts_from_a_skill_are_a_finding():
     assert rules({"mcp.json": b"{}", "assets/mcp.json": b"{}"}) == ["SH508"]
+    assert rules({".MCP.json": b"{}", "assets/mcp.json": b"{}"}) == ["SH508"]
 
 
 def test_a_plugin_of_one_skill_has_no_finding():
@@ -193,7 +199,8 @@ def test_a_plugin_of_one_skill_has_no_finding():
         ("package.json", b'{"scripts": {"test": "node x"}}'),
         ("settings.json", b"{}"),
         ("a.txt", b""),
-        ("references/agents.md", b"On agents.\n"),
+        *((f"references/{name}.md", b"On it.\n") for name in ("agents", "warp", "agent")),
+        ("assets/.claude/skills/more/LICENSE", b"Free.\n"),
         *((path, b"") for path in ("SKILL.md", "assets/new/SKILL.md", "a/.b/SKILL.md", "a/references/SKILL.md")),
     ],
 )
