@@ -20,7 +20,7 @@ from skillhub.disk.home import throwaway
 from skillhub.errors import BadLog, FormatError, NotFound, SecurityError, SkillhubError, SourceError, UsageError
 from skillhub.formats.document import json_bytes
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import as_command, as_word
+from skillhub.formats.text import as_command, as_word, quote
 from skillhub.model.discovery import LISTING_CAP, PartDocument, PartRow, Pinned, parse_listing, parse_namespaces
 from skillhub.model.finding import Issue
 from skillhub.model.index import Admission, Index, Release, namespace_path, offered_by
@@ -324,6 +324,15 @@ def _name_in(path: str, served: bytes) -> str:
         return ""
 
 
+def _url_in(catalog: bytes) -> str:
+    """Return the URL in a catalog of npm packages at which the site is said to be, or an empty text."""
+    try:
+        plugins = cast(Any, strict_json(catalog, "the catalog", _FILE_CAP))["plugins"]
+        return str(plugins[0]["source"]["registry"]).removesuffix(f"/{other_clients.NPM}/")
+    except (FormatError, LookupError, TypeError):
+        return ""
+
+
 class _Shapes:
     """The comparison of a site's unsigned files with its signed ones."""
 
@@ -344,6 +353,10 @@ class _Shapes:
                 self._documents.append(other_clients.document_of(*release_and_tree))
                 self._objects |= set(other_clients.plugin_objects(*release_and_tree)[0])
             name, url = self._catalog_name_and_url()
+            if url not in (None, self._url):
+                build = as_command("skillhub", "registry", "build", self._folder, "--url", self._url or "URL")
+                message = f"it sends other clients to {quote(url)}; if the site is not there: {build}"
+                yield Issue("wrong-bytes", message, f"{self._registry.url}/{other_clients.MARKETPLACES[0]}")
             for skill in self._skills(listing):
                 yield from self._differences(other_clients.skill_files(skill, url, self._package))
             yield from self._differences(other_clients.lists(self._documents, name, url))
@@ -369,12 +382,15 @@ class _Shapes:
     def _catalog_name_and_url(self) -> tuple[str, str | None]:
         """Return the name and the URL in the site's catalogs.
 
-        Catalogs may have the name of any publisher; the URL is this place, or None if the catalogs have none.
+        Catalogs may have the name of any publisher; the URL is None if the catalogs have none.
         """
         served = {path: self._read(path) or b"" for path in other_clients.MARKETPLACES}
         name = next(filter(self._is_publisher, starmap(_name_in, served.items())), "")
-        bare = json_bytes(other_clients.marketplace(self._documents, name, None))
-        return name, None if served[other_clients.MARKETPLACES[0]] == bare else self._url
+        catalog = served[other_clients.MARKETPLACES[0]]
+        for url in (None, _url_in(catalog)):
+            if json_bytes(other_clients.marketplace(self._documents, name, url)) == catalog:
+                return name, url
+        return name, self._url
 
     def _is_publisher(self, name: str) -> bool:
         return name in (self._registry.document(namespace_path(name), parse_namespaces) or {})

@@ -76,8 +76,10 @@ def translated(where: str, time: ShownTime | None = None) -> Iterator[None]:
         raise disk_error(error, os.fsdecode(error.filename or where)) from error
     except tuple(_MEANING) as error:
         kind, message = next(_MEANING[cause] for cause in type(error).__mro__ if cause in _MEANING)
-        behind = time.behind if time and kind is errors.MetadataExpired else None
-        hint = f"{behind}: {time.remedy}" if time and behind else None
+        hint = None
+        if kind is errors.MetadataExpired:
+            hint = "set the clock of this machine; if it is right, the operator of the registry must refresh it"
+            hint = f"{time.behind}: {time.remedy}" if time and time.behind else hint
         cause = error.__cause__
         reason = cause.message if isinstance(cause, errors.SkillhubError) else quote(str(error), 200)
         raise kind(f"{message}: {reason}", where=where, hint=hint) from error

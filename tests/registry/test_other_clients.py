@@ -574,8 +574,11 @@ def test_check_by_url_requests_only_its_site(hub):
     hub.publish("hello", **{"ü ü.txt": "x", "a+b.txt": "y"})
     with serving(site_server(hub.dir.site)) as server, Http() as fetcher:
         url = f"http://127.0.0.1:{server.server_port}"
-        for configured_url, count in ((url, 0), (None, 0), ("https://evil.example", 4)):
+        for configured_url in (url, None, "https://evil.example"):
             hub.dir.create(hub.dir.settings().model_copy(update={"url": configured_url}))
             built(hub)
             found = check(url, hub.when, fetcher_for=lambda _: fetcher).problems
-            assert len(found) == count, (configured_url, found)
+            assert not found or configured_url == "https://evil.example"
+        (issue,) = found
+        build = f"skillhub registry build DIR --url {url}"
+        assert issue.message == f"it sends other clients to 'https://evil.example'; if the site is not there: {build}"

@@ -201,6 +201,7 @@ def test_expired_metadata_is_refused(tmp_path, days):
     with pytest.raises(MetadataExpired) as caught:
         hub.open(tmp_path / "m")
     assert caught.value.code == "metadata-expired"
+    assert caught.value.hint.endswith("the operator of the registry must refresh it")
 
 
 def test_rollback_to_an_older_state_is_refused(hub, tmp_path):
