@@ -79,6 +79,9 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
         checks += [Check("lock", False, f"{error.where or ports.project.lock_path}: {error.message}", error.hint)]
         checks += [*_links(agents, ports), _agents(agents)]
     else:
+        left = ports.project.lock().sources.keys() - {source.alias for source in sources} if source_check.ok else ()
+        told, asks = "in the lock, and none of your sources", command(ports.project.scope, "install")
+        checks += [Check(f"source {alias}", True, told, asks) for alias in sorted(left)]
         checks += [*_lock(skills, ports), *_links(agents, ports), _agents(agents)]
         checks += _catalog(skills, roots, ports)
         with _error_as_check("lists", checks):

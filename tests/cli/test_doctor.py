@@ -43,6 +43,13 @@ def test_a_new_machine_has_no_problems(shell):
     assert shell.files() == before
 
 
+def test_a_locked_source_that_the_user_removed_is_a_note(shell):
+    assert shell.run("install", REF, "--yes").status == shell.run("source", "remove", "github", "--yes").status == 0
+    found, _ = checks(shell)
+    assert (found["source github"]["ok"], found["source github"]["hint"]) == (True, "skillhub install")
+    assert "none of your sources" in shell.run("doctor").out
+
+
 def test_a_home_that_cannot_be_written_is_a_problem(shell, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/cache").write_text("a file in the place of a folder")
