@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -212,7 +213,9 @@ def _facts(file: mcp_config.ConfigFile, entry: Mapping[str, Any]) -> tuple[str, 
     facts = mcp_server.facts(entry)
     if file.scope == "project" and not mcp_server.url_of(entry):
         facts = (f"it runs: {as_command(*map(str, _words(entry)))[:_LOG_MAX]}", *facts[1:])
-    return (*facts, "it runs a shell or other unchecked code") if mcp_server.runs_code(entry) else facts
+    # The Python that runs skillhub itself may be in any folder.
+    judged = {**entry, "command": "python3"} if entry.get("command") == sys.executable else entry
+    return (*facts, "it runs a shell or other unchecked code") if mcp_server.runs_code(judged) else facts
 
 
 def _words(entry: Mapping[str, Any]) -> list[Any]:

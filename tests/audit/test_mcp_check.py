@@ -14,6 +14,7 @@ import time
 import pytest
 
 from skillhub.errors import FormatError, SkillhubError, SourceError, UsageError
+from skillhub.project import mcp_config
 from tests.support.effort import is_linear
 from tests.support.here import Here
 from tests.support.skill_server import Raw, skill_server
@@ -70,6 +71,14 @@ def test_the_question_shows_the_command_and_a_yes_lists_the_tools(shell):
     assert f"it runs: {command}" in done.out
     assert "demo: demo 1, MCP 2025-11-25" in done.out
     assert "tools: create_issue, ok" in done.out
+
+
+@pytest.mark.parametrize(("words", "is_code"), [("-I -m skillhub mcp", False), ("-c 1", True), ("-m skillhub", True)])
+def test_our_own_entry_is_no_unchecked_code_wherever_our_python_is(shell, monkeypatch, words, is_code):
+    monkeypatch.setattr(sys, "executable", "/home/u/.skillhub-venv/bin/python")
+    entry = {"command": sys.executable, "args": words.split()}
+    file = mcp_config.config_file("claude-code", "project", str(shell.project), str(shell.home), {})
+    assert ("it runs a shell or other unchecked code" in check._facts(file, entry)) is is_code
 
 
 def test_a_no_starts_no_server(shell):
