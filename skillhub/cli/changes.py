@@ -155,7 +155,7 @@ def _edit_lines(name: str, edits: Sequence[Edit]) -> Iterator[tuple[str, Tone]]:
 
 
 def _patch_lines(binaries: Sequence[str], patch: str) -> Iterator[tuple[str, Tone]]:
-    yield from ((f"  binary file differs: {word(path)}", "plain") for path in binaries)
+    yield from ((f"  differs, and is not shown: {word(path)}", "plain") for path in binaries)
     yield from ((Quoted(line), _TONES.get(line[:1], "plain")) for line in _shown(patch))
 
 
@@ -182,7 +182,7 @@ def _markdown(found: Sequence[Diff], sources: Sequence[SourceChange]) -> Iterato
         yield from _edit_markdown(each)
         yield from ("", f"### {_title(each)}", "")
         yield from (f"- {_code(line)}" for line in (*_facts(each), *each.notes))
-        yield from (f"- {_code(f'binary file: {path}')}" for path in each.binary)
+        yield from (f"- {_code(f'differs, and is not shown: {path}')}" for path in each.binary)
         yield from _block(each.patch)
 
 
@@ -190,7 +190,7 @@ def _edit_markdown(each: Diff) -> Iterator[str]:
     for edit in each.edits:
         yield from ("", f"### {each.name}: edited by hand", "")
         yield from (f"- {_code(path)}" for path in edit.paths)
-        yield from (f"- binary file differs: {_code(path)}" for path in edit.binary)
+        yield from (f"- differs, and is not shown: {_code(path)}" for path in edit.binary)
         yield from _block(edit.patch)
 
 

@@ -33,7 +33,7 @@ def test_diff_shows_the_changed_lines_and_escapes_control_characters(behind):
     assert hidden_in(done.raw) == []
     for line in ("deploy: changed", "+plain", "-Do it.", "+ run.sh", "~ SKILL.md", "network:api.github.com"):
         assert line in done.out, line
-    assert "file differs: bin" in done.out
+    assert "differs, and is not shown: bin" in done.out
     coloured = behind.at_terminal("diff", "deploy", PAGER="cat")
     assert hidden_in(coloured.raw, on_terminal=True) == []
 
@@ -237,7 +237,7 @@ def test_edits_come_before_and_separate_from_the_changes_of_an_update(edited):
     assert hidden_in(done.raw) == []
     mine, _, theirs = done.out.partition("\ndeploy: changed by an update\n")
     assert mine.startswith("deploy: edited by hand in .agents/skills/deploy\n")
-    assert "\n  binary file differs: mine.bin\n" in mine
+    assert "\n  differs, and is not shown: mine.bin\n" in mine
     assert "\n+By hand.\n" in mine
     assert "By hand" not in theirs
     assert "\n-Do it.\n" in theirs
