@@ -21,8 +21,8 @@ SkillScope: TypeAlias = Literal["project", "user", "system", "admin", "plugin", 
 # a row of ``agents.json``, never a subclass. ``~/.config`` in it means ``$XDG_CONFIG_HOME``; a variable that holds
 # no absolute path is ignored, as the XDG specification demands.
 
-# Many agents read these folders, so they are no sign of any one agent.
-_SHARED = frozenset({".agents", "~/.agents", "~/.config/agents"})
+# Many agents read these folders, or projects have them without any, so they are no sign of any one agent.
+_SHARED = frozenset({".agents", "~/.agents", "~/.config/agents", ".github"})
 
 
 @part

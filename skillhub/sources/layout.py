@@ -293,8 +293,6 @@ _PLUGINS = "plugins"
 _SKIPPED = frozenset({"node_modules", ".git", "dist", "build", "__pycache__"})
 _SHELVES = 3  # the depth of a skill below a folder that skills are kept in
 _WALK = 5  # the depth of a skill in any other folder below the top
-# The former folders of agents that use `.agents/skills` now.
-_FORMER = (".github/skills", ".codex/skills", ".cursor/skills", ".opencode/skills", ".cline/skills", ".pi/skills")
 _NO_NAME = re.compile(r"[^a-z0-9]+")
 
 
@@ -391,7 +389,7 @@ def _containers() -> Mapping[str, int]:
     """Return the rank of each folder that skills are kept in."""
     of_agents = (folder for host in hosts().values() for folder in (host.project_dir, *host.other_dirs))
     own = (folder for folder in of_agents if folder and not folder.startswith("~"))
-    kept = dict.fromkeys((_SKILLS, ".agents/skills", ".claude/skills", *own, *_FORMER))
+    kept = dict.fromkeys((_SKILLS, ".agents/skills", ".claude/skills", *own))
     return {folder: rank for rank, folder in enumerate(kept, 1)}
 
 

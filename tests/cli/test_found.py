@@ -290,7 +290,7 @@ def test_an_empty_list_names_a_skill_only_of_a_source_that_is_configured(shell):
     assert "github" not in shell.run("list").err
 
 
-@pytest.mark.parametrize("parent", [".opencode", ".codex"])
+@pytest.mark.parametrize("parent", [".opencode", ".codex", ".github", ".gemini", ".agent"])
 def test_a_folder_that_only_a_host_reads_is_listed_audited_and_adopted(shell, parent):
     shell.write(f"project/{parent}/skills/good/SKILL.md", GOOD)
     assert [each["name"] for each in shell.run("list", "--json").json["skills"]] == ["good"]
