@@ -16,7 +16,7 @@ from skillhub.disk.folders import TreeProblem, compare
 from skillhub.edits.patch import listing_of_copy, read_patch
 from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError, SkillhubError, SourceMismatch, StateError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, command, from_here, quote
+from skillhub.formats.text import as_command, collapsed, command, from_here, quote
 from skillhub.install import candidates, pins
 from skillhub.install.links import copies_to_remove, name_collisions, unmanaged_copies
 from skillhub.model.lock import Lock, Locked, Signer, shown_signers
@@ -262,7 +262,11 @@ def removal_of(folder: str, ports: Ports) -> str:
     path = from_here(folder)
     if folder in copies.agent_folders(ports.project, ports.user_home, ports.environ):
         return as_command("rm", f"{path}/{SKILL_MD}")
-    return as_command("rm", "-r", path)
+    if collapsed(path) == path:
+        return as_command("rm", "-r", path)
+    # Without its hidden characters, which no terminal shows, the path may be that of another skill.
+    octets = "".join(f"\\{each:03o}" for each in os.fsencode(path))
+    return f"rm -r \"$(printf '{octets}')\""
 
 
 def _read_state(lock: Lock, records: Records, project: Project) -> State:

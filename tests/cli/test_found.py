@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 
 import pytest
@@ -162,6 +163,15 @@ def test_the_hint_about_an_unreadable_skill_outside_the_lock_removes_it(shell, f
     assert [each["hint"] for each in findings if each["rule"] == "unsafe-archive"] == [
         "rm -r .claude/skills/good removes it"
     ]
+
+
+def test_attack_the_hint_about_a_folder_with_a_hidden_character_removes_no_other_skill(shell, folder):
+    hostile = folder / "good\u200b"
+    shell.write("project/.claude/skills/good\u200b/SKILL.md", GOOD.replace("good", "good\u200b"))
+    (hint,) = [each for each in shell.run("audit").out.splitlines() if "rm -r" in each]
+    command = hint.rpartition("; ")[2].removesuffix(" removes it")
+    subprocess.run(["sh", "-c", command], cwd=folder.parents[1], check=True)
+    assert (hostile.exists(), (folder / "good").is_dir()) == (False, True)
 
 
 def test_audit_names_the_changed_file_and_the_command_that_removes_a_skill_outside_the_lock(shell, tampered):
