@@ -40,6 +40,7 @@ class Submission:
         tree: The skill without the files that its signature ignores.
         key: The fingerprint of the signer's key, or of the root of its certificate.
         warnings: Warnings about the archive or folder, and about lines of a template, for a person.
+        is_signed_here: Whether the registry signed it with the key of its own publisher.
     """
 
     path: str
@@ -48,6 +49,7 @@ class Submission:
     tree: Tree
     key: Digest
     warnings: tuple[str, ...]
+    is_signed_here: bool
 
 
 VERSION_HINT = "published releases never change: raise metadata.version in SKILL.md"
@@ -102,6 +104,7 @@ def submit(
             sign = as_command("skillhub", "sign", path, *_named_key(signers[0], own_publishers))
             message = f"unsigned; {owner} owns the name {manifest.name} and must sign it"
             raise Refused(message, where=path, hint=sign)
+        is_signed_here = SIGNATURE not in tree
         tree = _signed(tree, manifest.name, hub, path)
         verdict = judge(tree, signers, None, now)
     if verdict.status != "valid" or verdict.signer is None:
@@ -128,7 +131,7 @@ def submit(
         capabilities=capabilities(verdict.tree, manifest),
     )
     notes = (*unpacked.warnings, *(f"{issue.where}: {issue.message}" for issue in unfilled(verdict.tree)))
-    return Submission(path, release, artifact, verdict.tree, verdict.signer.fingerprint, notes)
+    return Submission(path, release, artifact, verdict.tree, verdict.signer.fingerprint, notes, is_signed_here)
 
 
 def _operators_key(tree: Tree, verdict: Verdict, hub: OpenRegistry, own_publishers: Publishers) -> OwnKey | None:
@@ -306,6 +309,7 @@ def add(
         if hub.large:  # the signers, whose releases are read now, are known only after ``submit``
             index = hub.index(names, owners)
         before = index
+        submissions = [_as_published(each, index, hub) for each in submissions]
         for submission in submissions:
             if agreed is not None and submission.tree.digest not in agreed:
                 message = "the skill was changed after its differences were shown"
@@ -338,6 +342,18 @@ def refuse_within(path: str, *places: str | None) -> None:
         if place and "://" not in place and os.path.join(os.path.realpath(place), "").startswith(folder):
             message = f"expected it outside the folder of the skill, {quote(path)}, which is published as a whole"
             raise UsageError(message, where=place, hint="move it out of the folder of the skill")
+
+
+def _as_published(submission: Submission, index: Index, hub: OpenRegistry) -> Submission:
+    """Return a skill as it was published, if only the key differs with which the registry signed it."""
+    mine = submission.release
+    found = [each for each in index.skills.get(mine.name, ()) if each.version == mine.version]
+    if not (submission.is_signed_here and found) or found[0].tree == mine.tree or found[0].withdrawn is not None:
+        return submission
+    tree = hub.tree(found[0])
+    if tree.without([SIGNATURE]).digest != submission.tree.without([SIGNATURE]).digest:
+        return submission
+    return replace(submission, release=found[0], artifact=hub.artifact(found[0]), tree=tree)
 
 
 def _is_new(submission: Submission, index: Index, hub: OpenRegistry) -> bool:

@@ -273,6 +273,21 @@ def test_name_moved_with_its_key_keeps_its_releases(hub, tmp_path):
     assert check(hub.dir.path, now()).problems == ()
 
 
+@pytest.mark.parametrize("revoked_since", [None, 1])
+def test_skills_are_unchanged_after_the_registrys_own_key_was_replaced(hub, tmp_path, revoked_since):
+    path = tmp_path / "registry/keys/publishers/acme.pem"
+    old = PrivateKey.load(path.read_bytes())
+    more = {"revoke": (old.public.fingerprint,), "since": stamp(hub, revoked_since)} if revoked_since else {}
+    give(hub, "acme", days=2, keys=(SECOND.public.pem,), **more)
+    path.write_bytes(SECOND.pem())
+    before = hub.open(tmp_path / "m").release_index(["hello"]).releases("hello")
+    done = publish(hub, write_skill(tmp_path, "hello"), days=3)
+    assert [each.tree for each in done.unchanged] == [each.tree for each in before] and done.releases == ()
+    changed = write_skill(tmp_path, "hello", **{"more.md": "More."})
+    unchanged(hub, Refused, lambda: publish(hub, changed, days=3), match="with other content")
+    assert check(hub.dir.path, now()).problems == ()
+
+
 CHANGES = {
     "admit": {"keys": (SECOND.public.pem,), "names": ("more",)},
     "revoke": {"keys": (SECOND.public.pem,), "revoke": (RIVAL.public.fingerprint,)},
