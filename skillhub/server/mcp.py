@@ -297,7 +297,8 @@ class SkillServer:
 
     def _skills(self) -> tuple[ServedSkill, ...]:
         skills = self._content.skills()
-        self._listed = skills if self._listed is None else self._listed
+        if self._listed is None or not self._is_watched:
+            self._listed = skills
         return skills
 
     def _located(self, uri: str) -> tuple[ServedSkill, str]:
@@ -366,9 +367,15 @@ class SkillServer:
         Clients of protocol version 2026-07-28 subscribe instead.
         """
         session = context.session
+        if not self._is_watched:
+            self._listed = None  # an earlier client saw it
         if len(self._sessions) < _SESSIONS_MAX:
             self._sessions.add(session)
             session._connection.exit_stack.callback(self._sessions.discard, session)
+
+    @property
+    def _is_watched(self) -> bool:
+        return bool(self._sessions or self._listen._streams)
 
     @asynccontextmanager
     async def _watching(self, _: object) -> AsyncIterator[None]:
@@ -383,7 +390,7 @@ class SkillServer:
         interval = _INTERVAL
         while True:
             await anyio.sleep(interval)
-            if self._listed is None or not (self._sessions or self._listen._streams):
+            if self._listed is None or not self._is_watched:
                 continue
             start, before = monotonic(), self._listed
             self._listed = await to_thread.run_sync(self._content.skills, abandon_on_cancel=True)

@@ -520,6 +520,19 @@ def test_subscribers_are_notified_of_changes(tmp_path):
         assert methods == {"notifications/resources/list_changed", "notifications/prompts/list_changed"}
 
 
+def test_subscribers_are_notified_of_changes_since_their_own_list(tmp_path):
+    machine = agreed(tmp_path)
+    wanted = {"resourcesListChanged": True}
+    with Wire(Shell(tmp_path)) as wire:
+        assert wire.ask(1, "skills/list")["result"]["skills"]
+        disable(machine)
+        assert wire.ask(2, "skills/list")["result"]["skills"] == []
+        wire.send(request("stream", "subscriptions/listen", notifications=wanted))
+        assert wire.receive()["method"] == "notifications/subscriptions/acknowledged"
+        Shell(tmp_path).run("enable", "demo")
+        assert wire.receive()["method"] == "notifications/resources/list_changed"
+
+
 def test_attack_with_an_unreadable_lock_no_skill_is_served(tmp_path):
     agreed(tmp_path)
     shell = Shell(tmp_path)
