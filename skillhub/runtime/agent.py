@@ -480,9 +480,12 @@ def _wait(roots: Iterable[Root], stop: Event, interval: float, before: Mapping[s
         return
     wait = int(interval * 1000)
     events = watch(*paths, stop_event=stop, debounce=200, watch_filter=None, rust_timeout=wait, yield_on_timeout=True)
-    for found in islice(events, _QUIET):
-        if found or _stamps(before) != before:
-            return
+    try:
+        for found in islice(events, _QUIET):
+            if found or _stamps(before) != before:
+                return
+    except (OSError, RuntimeError):  # a folder is gone, or this system watches no more of them
+        stop.wait(interval)
 
 
 # The user's stored answers about skills for which a host's rules say ``ask``; a yes is for the files of then.

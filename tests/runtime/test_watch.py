@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import threading
 from itertools import islice
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,7 +22,7 @@ def around(request, tmp_path, monkeypatch):
     if request.param == "watched":
         pytest.importorskip("watchfiles", reason="the extra `watch`")
     else:
-        monkeypatch.setitem(__import__("sys").modules, "watchfiles", None)
+        monkeypatch.setitem(sys.modules, "watchfiles", None)
     (tmp_path / "repo/.git").mkdir(parents=True)
     (tmp_path / "home").mkdir()
     write(tmp_path / "repo/.opencode/skills/demo")
@@ -61,6 +63,23 @@ CHANGES = {
 def test_change_gives_a_new_catalogue(tmp_path, around, what):
     change, expected = CHANGES[what]
     assert state(catalogue_after(around, lambda: change(tmp_path / "repo"))) == expected
+
+
+@pytest.mark.parametrize("error", [RuntimeError("Too many open files (os error 24)"), FileNotFoundError("gone")])
+def test_changes_are_polled_where_the_system_watches_no_more_folders(tmp_path, around, monkeypatch, error):
+    def watch(*_, **__):
+        raise error
+        yield
+
+    monkeypatch.setitem(sys.modules, "watchfiles", SimpleNamespace(watch=watch))
+    since, found = catalog_of(HOST, around), []
+    waiting = changes(HOST, around, since, interval=0.05)
+    host = threading.Thread(target=lambda: found.append(next(waiting)))
+    host.start()
+    host.join(0.2)
+    write(tmp_path / "repo/.opencode/skills/new")
+    host.join(300)
+    assert [state(each) for each in found] == [{"demo": "enabled", "new": "enabled"}]
 
 
 def test_edited_instructions_and_a_new_file_give_a_new_catalogue(tmp_path, around):
