@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from itertools import dropwhile, pairwise
+from itertools import dropwhile, pairwise, takewhile
 from typing import Final
 
 from skillhub.formats.text import deferred, numbered, words
@@ -21,6 +21,7 @@ from skillhub.scan.pattern import (
     PARTS,
     PATTERNS,
     PLACEHOLDER,
+    THE_RULE,
     URL,
     Judge,
     Language,
@@ -90,6 +91,14 @@ _DEPENDENCY = deferred(rb"(?:^|[\s\"'])@?[\w./-]{1,80}(?:\[[\w,.-]{1,60}\])?$")
 _TO_HOME = deferred(rb"\b(?:to|in|into|of)\s(?:\w{1,12}\s){0,3}`?" + PARTS["HOME"][0].encode() + rb"$")
 _ADDS = deferred(rb"\b(?:add|append|put|write|insert|paste)\b[^\n]{0,80}$")
 _NEAR_MAX: Final = 80
+# Before a command: the start of a line, an operator of a shell, a call, a key of a file that runs it, or an order.
+_BEGINS: Final = deferred(
+    rb"(?:^[\s>#$@]*|[;&({]\s*|\b(?:(?:then|do|else|run)\s+|run:\s*)|!|[/-][ck](?:ommand)?\s+\\?[\"']?"
+    rb"|(?:\w\(\s*|[\"']-l?c[\"'],\s*|\b(?:command|cmd|run|script|exec|shell|build|start|test|prepare|(?:pre|post)?install)"
+    rb"[\"']?(?:\s*[:=]\s*|\s+))\[?[fbru]{0,2}[\"'`]"
+    rb"|(?:^|[.,:;]\s|\b(?:then|first|and|please)\s)\s*(?:run|execute|type|enter)\b[^`.]{0,30}`)"
+    rb"(?:(?:/\w+)*/)?(?:(?:sudo|doas|command|exec|env|nohup)\s+(?:-\w+\s+)*(?:(?:/\w+)*/)?)*$"
+)
 _ERASES = deferred(
     rb"(?:(?:^|[\s;&|(`\"'])(?:rm|shred|truncate|unlink)\s[^;|&]{0,120}|/dev/null\s{1,4}(?:>\s?)?|(?:^|[\s;&:|])>\s{0,2})[\"']?$"
 )
@@ -143,9 +152,10 @@ def _is_decoded(context: MatchContext) -> str | None:
     return "SH614" if _DECODES.search(context.before + b" " + context.after[:_NEAR_MAX].partition(b"\n")[0]) else None
 
 
-def _is_command(context: MatchContext) -> str | None:
-    """Judge words that are a command only at the start of one."""
-    return "SH411" if not context.before.strip() or context.before.rstrip().endswith((b";", b"&&", b"$")) else None
+def _is_run(context: MatchContext) -> str | None:
+    """Judge words that are a command only where one begins, and not in a list of words to look for."""
+    is_asked_about = b"tool_input" in context.before  # an example of what a hook is asked about
+    return THE_RULE if not is_asked_about and _BEGINS.search(context.before) else None
 
 
 def _is_erased(context: MatchContext) -> str | None:
@@ -240,6 +250,12 @@ def _unknown_forge(context: MatchContext) -> str | None:
     return "SH418" if address and not FORGES.search(address[1]) and not OWN_NETWORK.match(address[1]) else None
 
 
+def _of_anybody(context: MatchContext) -> str | None:
+    """Judge an address, as of a proxy or of a program to install: by who can publish there."""
+    address = URL.search(context.first.decode("utf-8", "replace"))
+    return THE_RULE if address and is_anybodys(address) else None
+
+
 def _unknown_model_host(context: MatchContext) -> str | None:
     """Judge the address to which the requests to a model are sent."""
     address = URL.search(context.first.decode("utf-8", "replace"))
@@ -278,12 +294,12 @@ _JUDGES: Final[Mapping[str, Judge]] = {
             _is_taken,
             _sent_elsewhere,
             _is_decoded,
-            _is_command,
+            _is_run,
             _is_erased,
         ),
         *(_package_address, _package_alone, _added_line, _program_address, _dependency, _unknown_index),
         *(_go_module, _loaded_address, _declared),
-        *(_unknown_forge, _unknown_model_host, _is_put, _is_allowed, _is_remote),
+        *(_unknown_forge, _of_anybody, _unknown_model_host, _is_put, _is_allowed, _is_remote),
     )
 }
 
@@ -298,12 +314,16 @@ LINE_PATTERNS: Final = tuple(
 
 # Languages in which a command is a line of words.
 _READ: Final = frozenset[Language]({"shell", "ruby", "php", "perl", "powershell", "batch", "applescript", "other"})
-# A command that a program runs as one text, and a value that is put into a text.
+# A command that a program runs as one text, after the option of a shell or in a notebook, too.
 _CALLED: Final = deferred(
-    r"(?i)\b(?:system|popen|exec|execsync|execute|spawn|spawnsync|run|call|check_call|check_output|getoutput|shell_exec"
-    r"|passthru|command|shell script)(?:\(|\s{1,4}(?=[\"'`]))\s{0,8}[fbru]{0,2}"
-    r"(\"((?:[^\"\\\n]|\\.){3,2000})\"|'((?:[^'\\\n]|\\.){3,2000})'|`([^`\\\n]{3,2000})`)"
+    r"(?i)(?:(?:\b(?:system|popen|exec|execsync|execute|spawn|spawnsync|run|call|check_call|check_output|getoutput"
+    r"|shell_exec|passthru|command|shell script)(?:\(|\s{1,4}(?=[\"'`]))|\bstart\(\s{0,4}\"[\w/.]{1,20}\","
+    r"|[\"'](?:-l?c|/c|-command)[\"'](?:,|\)\.args?\())\s{0,8}[fbru]{0,2}"
+    r"(?:\"((?:[^\"\\\n]|\\.){3,2000})\"|'((?:[^'\\\n]|\\.){3,2000})'|`([^`\\\n]{3,2000})`)"
+    r"|^[ \t]*!([a-z][^\n]{3,2000}))",
+    re.MULTILINE,
 )
+# A value that is put into such a text.
 _PUT_IN: Final = deferred(
     r"[\"'][ \t]{0,4}[+.&][ \t]{0,4}(?:quoted form of )?[\w.()]{1,60}[ \t]{0,4}[+.&][ \t]{0,4}[\"']"
 )
@@ -340,6 +360,7 @@ _UNPACKERS: Final = {
     **dict.fromkeys(("7z", "7za"), re.compile(r"-o(.*)")),
     "unzip": re.compile(r"-d(.*)"),
 }
+_UNPACKS: Final = deferred(r"python[\d.]* -m (?:zipfile|tarfile) (?:-e|--extract)")
 _HERE: Final = "."
 # Commands that hide from the user or the system that a program is started.
 _HIDES = deferred(r"\bxattr\s+-\w*[cd]|com\.apple\.quarantine|/tmp/\.\w|-w(?:indowstyle)?\s+hidden", re.IGNORECASE)
@@ -347,8 +368,9 @@ _KEEPS_NAME = deferred(r"-[a-zA-Z]{0,8}[OJ][a-zA-Z]{0,8}|--remote-(?:header-)?na
 _COMMAND = deferred(r"\n|&&|\|\||[;|]|&(?=\s|$)|(?<=\s)&\s|\\\n")
 _SCRIPTLET = deferred(r"\b(?:mshta|regsvr32)(?:\.exe)?[^\S\n][^\n]{0,80}https?://")
 _WORD = deferred(r"[^\s\"'`]{1,400}")
-_SHELL = deferred(r"(?:/[\w/]{1,30}/)?(?:ba|z|da|k)?sh")
-_OF_COMMAND = deferred(r"-\w{0,6}c")
+_SHELL = deferred(r"(?:/[\w/]{1,30}/)?(?:(?:ba|z|da|k)?sh|(?:cmd|powershell|pwsh)(?:\.exe)?)")
+_OPTION_OF_SHELL = deferred(r"[-/]\w{1,20}|hidden|bypass")
+_OF_COMMAND = deferred(r"-\w{0,6}c|/c|-command")
 _ADDRESS_SET: Final = deferred(r"\b(\w{1,40})=[\"']?(https?://[^\s\"';&|]{1,200})")
 _SET = deferred(r"\w{1,40}=\S*")
 
@@ -375,10 +397,11 @@ def _scripts_in(passage: Passage) -> Iterator[Passage]:
 
 def _commands_in(passage: Passage) -> Iterator[Passage]:
     """Yield the commands that a program runs, each as a script."""
-    is_read = passage.language != "shell" and ("curl" in passage.text or "wget" in passage.text)
+    text = passage.text.lower() if passage.language != "shell" else ""
+    is_read = any(name in text for name in ("curl", "wget", "certutil", "bitsadmin", "webrequest", "bitstransfer"))
     text = _PUT_IN.sub("$x", passage.text) if is_read and _CALLED.search(passage.text) else ""
     for match, line in numbered(_CALLED.finditer(text), passage.line):
-        command = (match[2] or match[3] or match[4] or "").replace('\\"', '"')
+        command = next(filter(None, match.groups()), "").replace('\\"', '"').replace("\\\\", "\\")
         yield replace(passage, language="shell", text=command, line=line)
 
 
@@ -474,8 +497,14 @@ class _Downloads:
 def _inner(words: list[str]) -> list[str]:
     """Return the words of a command without those before its name, also of one that a shell gets: ``sh -c '…'``."""
     tokens = [*dropwhile(_is_before, words)]
-    while len(tokens) > 2 and _SHELL.fullmatch(tokens[0].lower()) and _OF_COMMAND.fullmatch(tokens[1]):
-        tokens = [*dropwhile(_is_before, tokens[2:])]
+    if tokens[1:2] == ["-m"] and _UNPACKS.fullmatch(" ".join(tokens[:4])):
+        return ["unzip", *tokens[4:5], *(("-d", *tokens[5:]) if tokens[5:] else ())]
+    while tokens:
+        is_shell = _SHELL.fullmatch(tokens[0].lower()) is not None
+        options = [*takewhile(_OPTION_OF_SHELL.fullmatch, tokens[is_shell:])]
+        if not options or not _OF_COMMAND.fullmatch(options[-1].lower()):
+            break
+        tokens = [*dropwhile(_is_before, tokens[is_shell + len(options) :])]
     return tokens
 
 

@@ -53,6 +53,7 @@ class MatchContext:
 
 
 Judge = Callable[[MatchContext], str | None]
+THE_RULE: Final = ""  # a judge's answer: the rule of the pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +88,8 @@ class LinePattern:
         for offset, begin, middle, end in self._spans(lowered, start, stop):
             if self.judge is None:
                 yield offset, None
-            elif rule := self.judge(_context(lowered, begin, middle, end)):
-                yield offset, rule
+            elif (rule := self.judge(_context(lowered, begin, middle, end))) is not None:
+                yield offset, rule or None
 
     def _spans(self, lowered: bytes, start: int, stop: int) -> Iterator[tuple[int, int, tuple[int, int], int]]:
         """Yield for each match its offset, its start, the start and end of the text between, and its end.
@@ -329,10 +330,12 @@ _FILE_NAMES: Final = {
 # run code when a program opens, loads, unpickles or compiles them.
 RUN_BY_NAME: Final = _FILE_NAMES["run_by_name"] | _FILE_NAMES["run_when_opened"]
 WHOLE_NAMES: Final = _FILE_NAMES["whole_names"]
-Interpreted = Literal["python", "shell", "javascript", "ruby", "php", "perl", "powershell", "lua", "applescript"]
+Interpreted = Literal[
+    "python", "shell", "javascript", "ruby", "php", "perl", "powershell", "lua", "applescript", "batch"
+]
 Compiled = Literal["go", "rust", "swift", "java"]
 SCRIPTING: Final[tuple[str, ...]] = (*get_args(Interpreted), *get_args(Compiled))  # they are read as programs
-Language = Interpreted | Compiled | Literal["markdown", "batch", "data", "other"]
+Language = Interpreted | Compiled | Literal["markdown", "data", "other"]
 # By the suffix of a file; and by the word after the fence of a block of code, or by the program in a first line.
 _LANGUAGES: Final[Mapping[Language, Mapping[str, str]]] = packaged("scan/languages.json")
 _SUFFIXES, _NAMES = (

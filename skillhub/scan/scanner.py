@@ -19,7 +19,7 @@ from skillhub.scan.pattern import LinePattern
 from skillhub.scan.prose import near_each_other, orders, pasted, prerequisites, told_to_start
 from skillhub.scan.secrets import secrets
 from skillhub.scan.skill_files import TEXT_MAX, Detector, SkillFiles, SourceFile
-from skillhub.scan.views import Letters, decoded, is_text, joined, spaced, squeezed, unescaped, windows
+from skillhub.scan.views import Letters, decoded, is_text, joined, register, spaced, squeezed, unescaped, windows
 
 RULES: Final = {rule.id: rule for rule in rules().values() if rule.is_content}
 # By each word of a pattern's first group, the positions in ``LINE_PATTERNS`` of the patterns with this word.
@@ -55,6 +55,21 @@ _PROGRAM: Final = deferred(
     rb"(?:command|cmd|program|path|executable)[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?([^\"'\s,{}\[]{1,200})"
 )
 _PROGRAM_NEAR: Final = 1 << 12
+# Calls that start a program with a list of words: `run(["docker", "run", …])`, `spawn("docker", ["run", …])`,
+# `Command::new("docker").args(["run", …])`; only in files with such a word, or in these languages.
+_STARTS: Final = frozenset(b"subprocess popen spawn spawnsync execfile execfilesync execvp execv execa".split())
+register(_STARTS)
+_START_PROGRAMS: Final = frozenset(("go", "rust", "java", "swift", "ruby", "php", "perl"))
+_FIRST_WORD: Final = deferred(rb"[(\[{]\s{0,40}[\"']([\w./+-]{1,60})[\"']")
+_NEXT_WORD: Final = deferred(
+    rb"(?:\s{0,40},\s{0,40}(?:[\[{]\s{0,40})?|\s{0,40}\)\s{0,40}\.args?\(\s{0,9}(?:&?\[\s{0,40})?)(?:[fbru]{0,2}\"((?:[^\"\\\n]"
+    rb"|\\.){0,300})\"|[fbru]{0,2}'((?:[^'\\\n]|\\.){0,300})'|([\w.]{1,60})(?=\s{0,40}[,\])]))"
+)
+_CALLED: Final = deferred(
+    rb"(?i)(?:run|popen|call|check_output|spawn(?:sync)?|execfile(?:sync)?|execvp?|execa|exec|system|command(?:context)?"
+    rb"|start|command::new|processbuilder|create_subprocess_exec|seq|arrayof)\(\s{0,40}[\[{]?$"
+    rb"|(?:cmd|command|args|argv)(?:: \S{1,40})?\s{0,4}=\s{0,4}\[$|string\[\]\s?\{$"
+)
 # More places of one rule in one file give a reader no new information.
 PLACES_MAX: Final = 10
 _CUT: Final = (
@@ -153,6 +168,9 @@ def _views(source: SourceFile) -> Iterator[Letters]:
     keys = [key for key, _ in _LISTS if key in source.letters.words]
     if keys and (commands := _started(source.letters.data, keys)):
         yield Letters(commands)
+    starts = source.language in _START_PROGRAMS or not _STARTS.isdisjoint(source.letters.words)
+    if starts and (commands := _called(source.letters.data)):
+        yield Letters(commands)
     if not source.is_text:
         if b"\0" in source.data:
             yield source.without_nul
@@ -194,6 +212,21 @@ def _started(data: bytes, keys: list[bytes]) -> bytes:
             copied = start
     joined = b"".join(commands)
     return unescaped(joined, whole=True) if b"\\" in joined else joined
+
+
+def _called(data: bytes) -> bytes:
+    """Return the commands that a program starts by lists of words, each as one line, and no other text."""
+    commands, copied = list[bytes](), 0
+    for first in _FIRST_WORD.finditer(data):
+        if _CALLED.search(data, max(0, first.start() - 40), first.start(1) - 1):
+            words, end = [first[1]], first.end()
+            while match := _NEXT_WORD.match(data, end):
+                words.append(match[1] or match[2] or b"$" + (match[3] or b""))
+                end = match.end()
+            if len(words) > 1:
+                commands += b"\n" * data.count(b"\n", copied, first.start()), b" ".join(words), b" ; "
+                copied = first.start()
+    return b"".join(commands)
 
 
 def _is_of(data: bytes, end: int, program: int) -> bool:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from skillhub.scan.code.flow import Flow, Place
 
 # Increase it with every change of the findings; it is part of the key of cached scans.
-RULES_VERSION: Final = 64
+RULES_VERSION: Final = 65
 # Literals of programs, in lower case and without blanks; ``^`` stands for a blank between two words.
 # "takes": they read the user's data. "hides": they hide their purpose, or run data as code. "sends": they send data.
 # "runs": commands that run what another command prints; of interest only in a file that also sends or fetches.
@@ -79,6 +79,7 @@ _IMPORT = deferred(rb"(?<![\w.$])(?:await|return)?import\((?![\"'](?:\.|(?!data:
 # A program that writes to the clipboard, and the address of a wallet.
 _COPIES = deferred(rb"clip|pbcopy|xsel|wl-copy")
 _COIN = deferred(rb"\b(?:bc1[a-z0-9]{25,60}|0x[0-9a-f]{40}|[13lmt4][1-9a-z]{25,94}|[1-9a-z]{43,44})\b")
+_FEEDS_NETCAT = deferred(rb"\bnc[ \t][^|;&<\n]{1,100}<")
 _OUTPUT = deferred(rb"(?:^|[;&=])[ \t]{0,8}`(?:curl|wget)\b", re.MULTILINE)
 # A pipe into a shell, after a wrapper or a path, or with quotes in its name: `| sudo -u root bash`, `| ba""sh`.
 # One pattern for each start, since the engine skips to the first letters of a pattern.
@@ -93,6 +94,7 @@ _TO_SHELL: Final = tuple(
     for start in (rb"\|&?", rb">\(")
 )
 _OF_PROGRAMS = deferred(rb"/(?<!!/)(?:usr/(?:local/)?)?s?bin/")  # not in a first line
+_HOMES_OF_WINDOWS: Final = (b"profile\\", b"profile%\\", b"data\\", b"data%\\", b"home\\", b"home%\\")
 _FENCES: Final = (b"```", b"~~~")
 _QUOTED = deferred(rb"`[^`\n]{9,500}`")
 # A command within a sentence.
@@ -274,8 +276,7 @@ def _signs_in(text: bytes, literals: Set[bytes], document: SourceFile | None = N
         front = hooks[1].lower().encode("utf-8", "replace") if hooks else b""
         text = b"\n".join((front, *_QUOTED.findall(text, 0, end), text[end:]))
     bare = b"\n".join(_without_blanks(text))
-    if b"bin/" in bare and _OF_PROGRAMS.search(bare):  # a command by its path
-        bare += b"\n" + _OF_PROGRAMS.sub(b"", bare)
+    bare += b"".join(_respelled_paths(bare))
     marks = {*bare.translate(None, _NO_MARKS)}
     kinds = frozenset[str]()
     for kind, signs in candidates.items():  # loops, since a generator takes longer
@@ -283,6 +284,8 @@ def _signs_in(text: bytes, literals: Set[bytes], document: SourceFile | None = N
             if _MARKS[each] <= marks and each in bare:
                 kinds |= {kind}
                 break
+    if "takes" in kinds and b"nc" in literals and _FEEDS_NETCAT.search(text):
+        kinds |= {"sends"}
     if "takes" in kinds and _COPIES.search(bare) and _COIN.search(text):
         kinds |= {"acts"}
     if b"import(" in bare and _IMPORT.search(bare):
@@ -297,6 +300,14 @@ def _signs_in(text: bytes, literals: Set[bytes], document: SourceFile | None = N
     ):
         return kinds | {"hides"}
     return kinds | {"hides"} if _feeds_shell(text) else kinds
+
+
+def _respelled_paths(bare: bytes) -> Iterator[bytes]:
+    """Yield a program without the paths of its commands, and with the paths of Windows as those of others."""
+    if b"bin/" in bare and _OF_PROGRAMS.search(bare):
+        yield b"\n" + _OF_PROGRAMS.sub(b"", bare)
+    if any(home in bare for home in _HOMES_OF_WINDOWS):
+        yield b"\n" + bare.replace(b"\\\\", b"/").replace(b"\\", b"/")
 
 
 def _feeds_shell(text: bytes) -> bool:
@@ -404,9 +415,11 @@ def _is_public(host: str, path: str) -> bool:
 
 # The programs of a skill, read into one flow, and the programs embedded in these.
 
-PARSERS: Final = {"shell": "tree_sitter_bash", "javascript": "tree_sitter_javascript"}
+PARSERS: Final = {"shell": "tree_sitter_bash", "batch": "tree_sitter_bash", "javascript": "tree_sitter_javascript"}
 # Characters of all programs of a skill, with those embedded in them. Of a long program only words and signs count.
 _LENGTH_MAX = 1 << 21
+_REMARK = deferred(r"(?im)^([ \t]*)(?:@?rem\b|::|@echo off\b|goto\b|:)")
+_OF_CMD = deferred(r"[%!](\w{1,40})[%!]")
 _WORD_OR_SIGN = deferred(r"\w+|[^\w\s]")
 
 
@@ -458,11 +471,11 @@ class Reader:
             statements = Statements(self.flow, path, line, language)
             statements.read(text)
             return statements.embedded
-        if language == "shell":
+        if language in ("shell", "batch"):
             from skillhub.scan.code.shell import Script  # noqa: PLC0415 - needs the extra
 
             script = Script(self.flow, path, line, self._effort)
-            script.read(text)
+            script.read(text if language == "shell" else _as_shell(text))
             self._note_unparsed(path)
             return script.embedded
         from skillhub.scan.code.programs import Program  # noqa: PLC0415 - as above
@@ -503,6 +516,12 @@ class Reader:
             self.flow.direct_findings.add(("SH615", (path, 0)))
         elif self._effort.is_spent:
             self._unread.setdefault(("SH616", path, "too long to be read to its end as a program"), 0)
+
+
+def _as_shell(text: str) -> str:
+    """Return a script of cmd in the words of a shell: its comments, variables, paths and continued lines."""
+    text = _REMARK.sub(r"\1#", text).replace("\\", "/").replace("^\n", "\\\n").replace("^", "")
+    return _OF_CMD.sub(r"${\1}", text)
 
 
 def _words_and_signs(text: str) -> int:

@@ -37,7 +37,7 @@ def _patterns(table: str, form: str = "{}") -> tuple[tuple[str, re.Pattern[str]]
 
 _PUBLIC_KEY: Final = re.compile(r"(?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-\w{1,20}|sk-\S{1,40})\s{1,4}aaaa[\w+/]{40}")
 # What a program records of its user; it counts as stolen only at a host that the program names.
-_RECORDED: Final = ("keys", "clipboard", "screen")
+_RECORDED: Final = ("keys", "clipboard", "screen", "microphone")
 # Addresses of wallets.
 _COIN: Final = re.compile(
     r"bc1[a-z0-9]{25,60}|[13LM][1-9A-HJ-NP-Za-km-z]{25,34}|0x[0-9a-fA-F]{40}|T[1-9A-HJ-NP-Za-km-z]{33}"

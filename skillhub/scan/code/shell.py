@@ -35,6 +35,7 @@ _LANGUAGES: Final = {
     "php": "php",
     "pwsh": "powershell",
     "powershell": "powershell",
+    "powershell.exe": "powershell",
 }
 # These commands print a line or a field of their input.
 _PARTS: Final = frozenset(words("grep egrep cut awk sed jq yq"))
@@ -57,7 +58,10 @@ _ESCAPE: Final = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|[uU]([0-9A-Fa-f]{4})|([0-
 _REMOTE: Final = re.compile(r"(?i)(?:socket|fsockopen).{0,300}(?:exec|popen|system|/bin/)")
 _CODES: Final = re.compile(r"\\(?:[0-7]{3}|x[0-9A-Fa-f]{2})")
 _ALL_CODES: Final = re.compile(r"(?:1[0-7]{2}|x[2-7][0-9A-Fa-f]){2,}")  # of letters, without the signs before them
-_WRITERS: Final = frozenset(words("cp mv tar zip gpg openssl tee 7z ditto screencapture scrot gnome-screenshot grim"))
+_WRITERS: Final = frozenset(
+    words("cp mv tar zip gpg openssl tee 7z ditto screencapture scrot gnome-screenshot grim")
+    + words("arecord parecord rec imagesnap fswebcam ffmpeg")
+)
 _PRINTS: Final = frozenset(words("env printenv set export declare typeset"))
 # After these options follows a key that the command uses and does not send.
 _KEPT: Final = re.compile(r"-[iEJ]|--(?:key|cert|cacert|identity|netrc-file|config|ssh-key)")
@@ -464,7 +468,9 @@ class Script:
 
     def _inner_programs(self, name: str, texts: list[str], words: list[Any], feed: Node) -> None:
         language = "shell" if name in _SHELLS or name == "eval" else _LANGUAGES.get(name, "")
-        option = r"-\w*[ce]|--eval" if name != "php" else r"-\w*r"
+        option = {"php": r"-\w*r", "powershell": r"(?i)-c(?:ommand)?", "shell": r"-\w*c"}.get(
+            language, r"-\w*[ce]|--eval"
+        )
         options = [number for number, text in enumerate(texts[:-1]) if re.fullmatch(option, text)]
         number = 0 if name == "eval" and texts else options[0] + 1 if options else None
         if language and number is not None:

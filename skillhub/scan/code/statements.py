@@ -17,6 +17,10 @@ from skillhub.scan.pattern import is_installer
 LANGUAGES: Final = ("ruby", "php", "perl", "powershell", "lua", "go", "rust", "swift", "java", "applescript")
 _COMPILED: Final = ("go", "rust", "swift", "java")
 _SHELL: Final = re.compile(r"(?:/\w{1,20}){0,4}/?(?:(?:ba|z|da|k)?sh|cmd(?:\.exe)?|powershell(?:\.exe)?|pwsh)")
+# The option of a shell before a command; and the same at the start of its only argument, with a quotation mark.
+_OF_SHELL: Final = frozenset(("-c", "-lc", "/c", "/C", "-Command"))
+_ONE_ARGUMENT: Final = re.compile(r"(?:-\w?c|/[cC]|-Command)\s(?:\\?\")?")
+_POWERSHELL: Final = re.compile(r"(?i)(?:powershell|pwsh)(?:\.exe)?")
 _COMMENTS: Final = {
     **dict.fromkeys(_COMPILED, r"/\*(?>(?:[^*]++|\*(?!/))*)(?:\*/)?|//[^\n]*"),
     "lua": r"--\[\[(?>(?:[^\]]++|\](?!\]))*)(?:\]\])?|--[^\n]*",
@@ -32,6 +36,7 @@ _DOUBLE: Final = (
     r"\"(?>(?:[^\"\\\n]++|\\[^\n])*)\"|`[^`]*+`"  # a single quotation mark begins a character, or a lifetime
 )
 _TEXTS_OF_POWERSHELL: Final = r"'[^'\n]*+'|\"(?>(?:[^\"`\n]++|`[^\n])*)\""
+_TEXTS_OF: Final = {"powershell": _TEXTS_OF_POWERSHELL, "java": _TEXTS}  # and of Groovy and Dart
 _REST: Final = (
     r"|(?P<address>\bhttps?://[^\s'\"`|;)]++)|(?P<environment>\$\{?env:\w*+|\b[Ee]nv:(?![:\w])|[$%]ENV\b|\$_ENV\b|\bENV\b(?!\.fetch)|\bgetenv\b|\bENV\.fetch\b|\bos\.Environ\(\)"
     r"|\b(?:[Ss]ystem|[Ss]ys)\.get_?env\(\)|\b(?:std::)?env::vars\(\)|\bEnvironment\.GetEnvironmentVariables\(\)"
@@ -43,7 +48,7 @@ _TOKENS: Final = {
     language: re.compile(
         rf"(?P<comment>{comment}|\\['\"`]|(?<![^\s;{{}}()])#[^\n]*)"
         + (
-            rf"|(?P<text>{_TEXTS_OF_POWERSHELL if language == 'powershell' else _DOUBLE})"
+            rf"|(?P<text>{_TEXTS_OF.get(language, _DOUBLE)})"
             if language in ("powershell", "applescript", *_COMPILED)
             else rf"|(?P<text>{_TEXTS})|(?P<command>`[^`\n]*+`)"
         )
@@ -77,7 +82,7 @@ _CALLS: Final = tuple(
         (
             "open",
             r"(?:read_to_string|read_to_end|readall|binread|readlines|foreach|fread|fgets|slurp\w*|get-content|gc|readalltext|readallbytes|readstring|readalllines"
-            r"|contentsoffile|fromfile|copy-item|cp|opentext|uploadfile\w*|curlfile|curl_file_create|file\.(?:read|open)|glob|compress-archive)",
+            r"|contentsoffile|fromfile|copy-item|cp|opentext|upload_?file\w*|offile|infile|curlfile|curl_file_create|file\.(?:read|open)|glob|compress-archive)",
         ),
         (
             "requests.post",
@@ -96,7 +101,7 @@ _CALLS: Final = tuple(
         (
             "eval",
             r"(?:eval|instance_eval|class_eval|module_eval|create_function|invoke-expression|iex|scriptblock\.create"
-            r"|invokescript|addscript|assembly\.load|loadstring)",
+            r"|invokescript|addscript|assembly\.load|loadstring|eval_string|evaluate)",
         ),
         (
             "b64decode",
@@ -104,7 +109,12 @@ _CALLS: Final = tuple(
             r"|gzuncompress|gzdecode|str_rot13|hex2bin|convert_uudecode|strrev|reverse|inflate|decompress|tr|chr)",
         ),
         ("contentsof", "contentsof"),
-        ("pbpaste", "get-clipboard"),
+        (
+            "pbpaste",
+            r"get-clipboard|clipboard|clipboard\.(?:readall|gettext)|getsystemclipboard|nspasteboard\.general\.string"
+            r"|arboard\.clipboard\.new",
+        ),
+        ("screencapture", r"createscreencapture|copyfromscreen|screenshot\.capture\w*"),
         ("keytar.findcredentials", r"(?:retrieveall|retrievepassword)"),
         ("pbcopy", "set-clipboard"),
         ("base64", r"(?:base64_encode|\w*encode64|encode_base64|tobase64string|bin2hex)"),
@@ -116,14 +126,16 @@ _COMMANDS: Final = re.compile(
     r"|command\.new|os\.execute|processbuilder|executableurl|launchpath"
     r"|start-process|saps|process\.(?:start|run)|system\.cmd)"
 )
+_LOADERS: Final = re.compile(_LAST + r"(?:assembly\.load|evaluate)")
 _LOADS: Final = re.compile(r"(?:require|include)(?:_once|_relative)?|load|do|import-module")
 _WRITES: Final = re.compile(
     _LAST + r"(?:write|writefile|(?:os|file)\.create|binwrite|open|fopen|file_put_contents|fwrite|fputs|getstore"
-    r"|mirror|download(?:file|\.file)|downloads\.download|writebytes|writetext|set-content|add-content|out-file|writeallbytes|writealltext|copy_stream|copy|cp|copy-item|(?:new|set)-itemproperty|symlink)"
+    r"|mirror|download(?:file|\.file)|downloads\.download|openfile|openoptions\.new.*|append(?:all)?text|writetext|writestring|writeasstring\w*|writebytes|set-content|add-content|out-file|writeallbytes|writealltext|copy_stream|copy(?:to)?|transferto|pipe|openwrite|outputstream|cp|copy-item|save|(?:new|set)-itemproperty|symlink)"
 )
 _OPENS: Final = re.compile(rf"{_LAST}f?open")
 _MODE: Final = re.compile(r"[wa]b?\+?|[xc]\+?|r\+|>>?.*")
 # These change their first variable without an assignment.
+_RECORDS: Final = re.compile(_LAST + "copyfromscreen")  # into the picture that stands before it
 _FILLS: Final = re.compile(
     _LAST + r"(?:curl_setopt(?:_array)?|open|sysopen|read|sysread|push|add|append|content|write|set_form_data|store)"
 )
@@ -156,6 +168,7 @@ class Statements:
         self._functions: set[str] = set()
         self._function = ""
         self._constants: dict[str, str] = {}
+        self._open: dict[str, list[str]] = {}  # by a variable, the files that were opened to be written
 
     def read(self, text: str) -> None:
         """Add the program to the flow."""
@@ -235,6 +248,7 @@ class Statements:
             flow.direct_findings.add(("SH602", place))
         called = [name for token, name in zip(names, dotted, strict=True) if _is_called(token, name)]
         called += [constant.lower() for constant in constants]
+        called += ["write" for token in tokens if token.text == "<<"]  # into a file, or into a connection
         # Each once: a statement can repeat a name as often as it has room.
         output = self._calls(tokens, [*dict.fromkeys(called)], [*dict.fromkeys(known)], value, line)
         for result in (value, output):
@@ -250,8 +264,8 @@ class Statements:
         is_installer_only = bool(addresses) and all(map(is_installer, addresses))
         for name in dotted:
             for kind in _kinds(name, has_address=bool(addresses)):
-                # Compiled languages have no function that runs a text.
-                is_kept = kind != "eval" or self._language not in _COMPILED
+                # Compiled languages have few functions that run a text or the bytes of a program.
+                is_kept = kind != "eval" or self._language not in _COMPILED or _LOADERS.fullmatch(name)
                 if is_kept and not (is_installer_only and kind.startswith("requests.")):
                     self._call(kind, value, line)
             last = name.rpartition(".")[2]
@@ -262,33 +276,43 @@ class Statements:
                 flow.sink("say", value, place)
         if any(map(_LOADS.fullmatch, dotted)):
             self._start(texts, line)
-        self._write(dotted, texts, value, line)
+        self._write(tokens, dotted, texts, (value, line))
         if any(token.kind == "handle" for token in tokens):
             self._call("open", value, line)
-        if any(map(_COMMANDS.fullmatch, dotted)) or any(token.kind == "command" for token in tokens):
+        is_command = any(map(_COMMANDS.fullmatch, dotted)) or not _OF_SHELL.isdisjoint(texts)
+        if is_command or any(token.kind == "command" for token in tokens):
             self._call("os.system", value, line)
-            if self._language not in _COMPILED or any(map(_SHELL.fullmatch, texts)):
+            if (
+                self._language not in _COMPILED
+                or any(map(_SHELL.fullmatch, texts))
+                or not _OF_SHELL.isdisjoint(texts)
+            ):
                 flow.sink("line", value, place)
             self._start(texts, line)
-            self.embedded += [("shell", text, line - 1) for text in texts]
+            commands = [_ONE_ARGUMENT.sub("", text).replace('\\"', '"') for text in texts]
+            language = "powershell" if any(map(_POWERSHELL.fullmatch, texts)) else "shell"
+            self.embedded += [(language, text, line - 1) for text in commands]
             output = flow.new()
-            for text in texts:
+            for text in commands:
                 flow.output(text, output, place)
             if any("eval" in _kinds(name, has_address=False) for name in dotted):
                 flow.sink("eval", output, place)
         return output
 
-    def _write(self, dotted: list[str], texts: list[str], value: Node, line: int) -> None:
+    def _write(self, tokens: list[_Token], dotted: list[str], texts: list[str], at: tuple[Node, int]) -> None:
         """Add the files that a statement writes, and the tasks that it installs to run later."""
+        value, line = at
         flow, place = self._flow, (self._path, line)
         if "register-scheduledtask" in dotted:
             flow.direct_findings.add(("SH406", place))
         writes = [name for name in dotted if _WRITES.fullmatch(name)]
         if writes and (not all(map(_OPENS.fullmatch, writes)) or any(map(_MODE.fullmatch, texts))):
             flow.sink("write", value, place)
-        for text in texts if writes else ():
-            if _ADDRESS not in text and 0 < len(text) < 200:
-                flow.writes(value, text)
+        paths = [text for text in texts if writes and _ADDRESS not in text and 0 < len(text) < 200]
+        names = [_dotted(token.text).partition(".")[0] for token in tokens if token.kind == "name"]
+        for text in (*paths, *(path for name in dict.fromkeys(names) for path in self._open.get(name, ()))):
+            flow.writes(value, text)
+        self._open.update(dict.fromkeys(_targets(tokens) if paths else (), paths))
 
     def _call(self, kind: str, value: Node, line: int) -> None:
         returned = self._flow.new()
@@ -342,6 +366,8 @@ def _targets(tokens: list[_Token]) -> Iterator[str]:
             before == "destinationpath" and name != "env"
         ):
             yield name
+    if any(map(_RECORDS.fullmatch, names)):
+        yield from names
     index = next((number for number, token in enumerate(tokens) if token.kind == "set"), 0)
     if index:
         yield from (_dotted(token.text) for token in tokens[:index] if token.kind == "name")
