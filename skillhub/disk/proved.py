@@ -9,7 +9,7 @@ import stat
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import sha256
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -242,6 +242,7 @@ def paths_below(folder: str) -> list[str]:
     return found
 
 
+@cache
 def code_stamps() -> list[tuple[str, tuple[int, ...]]]:
     """Return the stamps of this package's files and folders: a version changes them, and so does other code of it.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -291,8 +291,7 @@ class MetadataSet:
             BadMetadataSignature: a document lacks signatures.
             FormatError: a document is no metadata, or a role is missing.
         """
-        delegator = cache(self.read)  # releases has many roles
-        return {role: verify(role, data, delegator(delegator_of(role))) for role, data in self.documents.items()}
+        return _versions(tuple(self.documents.items()))
 
     def revise(self, targets: Mapping[str, bytes | None], keys: RoleKeys, dates: Dates) -> MetadataSet:
         """Return the next state, with this content of these targets, None for a removed one; or an unchanged one.
@@ -475,6 +474,12 @@ class _Signer:
         if role == ROOT and ROOT in self.before.documents:
             delegators.append(self.before.read(ROOT))
         self.signed[role] = sign(role, document, delegators, self.keys)
+
+
+@lru_cache(maxsize=2)  # each step of a command verifies the state that the step before left
+def _versions(documents: tuple[tuple[str, bytes], ...]) -> Mapping[str, int]:
+    delegator = cache(MetadataSet(dict(documents)).read)  # releases has many roles
+    return MappingProxyType({role: verify(role, data, delegator(delegator_of(role))) for role, data in documents})
 
 
 def _of_kind(document: Signed, kind: type[_Kind], role: str) -> _Kind:
