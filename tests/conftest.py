@@ -36,6 +36,7 @@ from tests.attacks.scene import Scene
 from tests.support import forked
 from tests.support.cli import Shell
 from tests.support.gitrepos import Repo
+from tests.support.large_pages import use_large_pages
 from tests.support.reaching import Reaching
 from tests.support.registry import Simulator
 from tests.support.rows import in_one
@@ -177,6 +178,7 @@ def pytest_collection_finish():
     gc.freeze()
     gc.set_threshold(10_000, 20)
     gc.enable()
+    use_large_pages()
 
 
 @pytest.hookimpl(tryfirst=True)

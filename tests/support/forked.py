@@ -33,6 +33,7 @@ from skillhub.cli.app import build
 from skillhub.cli.table import COMMANDS
 from tests.support import forked_client
 from tests.support.forked_client import PASSED_ON, as_bytes, begin, read_all, read_number
+from tests.support.large_pages import use_large_pages
 
 if sys.platform != "win32":
     import fcntl
@@ -218,6 +219,7 @@ def _load() -> None:
     _install_once()
     gc.collect()
     gc.freeze()
+    use_large_pages()
 
 
 def _install_once() -> None:
