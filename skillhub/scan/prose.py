@@ -354,6 +354,8 @@ def near_each_other(files: SkillFiles) -> Iterator[Sighting]:
         for table in () if file.is_program else _RULES if file.is_document else _IN_ANY_FILE:
             signs = Signs(file, table)
             for rule in _RULES[table]:
+                if not signs.may_have(rule.sign):  # most files have no word of it
+                    continue
                 names = (rule.sign, *(name for name, *_ in rule.near))
                 is_there = all(map(signs.may_have, names)) and all(map(signs.has_any, names))
                 for number in signs.where(rule.sign) if is_there else ():

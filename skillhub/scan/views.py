@@ -24,6 +24,10 @@ ONLY_WORDS: Final = bytes(
     ord(chr(n).lower()) if n < 128 and (chr(n).isalnum() or chr(n) in "*\0") else 32 for n in range(256)
 )
 _PART = deferred(rb"[a-z0-9]{2,}")
+_COMMON: Final = frozenset(
+    b"file from import list name open path request run script server shell an as at be by do go he if in is it me my"
+    b" no of on or so to up us we".split()
+)
 _IN_WORD: Final = b"abcdefghijklmnopqrstuvwxyz0123456789 "
 _ASCII: Final = bytes(range(128))
 # The registered characters beyond ASCII in lower and in upper case, each with the one in lower case in UTF-8.
@@ -88,9 +92,9 @@ class Letters:
         if starred:
             candidates |= {*starred} - _WITHOUT_LITERALS
         # One ``get`` each, since other threads add to the table and empty it.
-        known = {word: _KNOWN.get(word) for word in candidates}
-        found = [literals or () for literals in known.values()]
-        found.append(_literals_in([word for word, literals in known.items() if not literals]))
+        known = [*map(_KNOWN.get, candidates)]
+        found = [*filter(None, known)]
+        found.append(_literals_in([word for word, literals in zip(candidates, known, strict=True) if not literals]))
         if not self.data.isascii():
             found.append(_characters_beyond(self.data))
         return frozenset((b"",)).union(*found)
@@ -189,11 +193,12 @@ class Literals:
 def _longest_part(literal: bytes) -> bytes:
     """Return the longest part of a literal that lies within one word wherever it occurs, as in ``pattern``.
 
-    Of a literal beyond ASCII it is the first such character; it is empty if the literal has no such part.
+    A part that is itself a common word is the last choice. Of a literal beyond ASCII the part is the first such
+    character; it is empty if the literal has no part.
     """
     if not literal.isascii():
         return next(char for char in literal.decode() if not char.isascii()).encode()
-    part = max(_PART.findall(literal), key=len, default=b"")
+    part = max(_PART.findall(literal), key=lambda part: (part not in _COMMON, len(part)), default=b"")
     return b"*%b*" % part if part else b""
 
 
