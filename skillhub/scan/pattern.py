@@ -28,7 +28,7 @@ WRAPPERS: Final = words(
     " xargs"
 )
 ELSEWHERE: Final = words("su runuser chroot nsenter unshare flatpak-spawn machinectl systemd-run toolbox distrobox")
-MAILBOX: Final = r"[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{2,100}"  # the address of a mailbox
+MAILBOX: Final = r"(?<![\w.+-])[\w.+-]{1,64}+@[\w-]{1,63}\.[\w.-]{2,100}+"  # the address of a mailbox
 
 GAP_MAX = 1500
 _FIRST_MAX: Final = 512  # longer than the first of two patterns matches

@@ -105,11 +105,14 @@ def _literals_in(words: list[bytes]) -> frozenset[bytes]:
     text = b" %b  " % b"  ".join(words)
     is_start = map(_BY_START.__contains__, zip(text, text[1:], text[2:], strict=False))
     literals = defaultdict[bytes, set[bytes]](set)
+    end, in_word = 0, set[bytes]()
     for offset in compress(count(), is_start):
         for letters, literal in _BY_START[text[offset], text[offset + 1], text[offset + 2]]:
             if text.startswith(letters, offset):
-                word = text[text.rfind(b" ", 0, offset + 1) + 1 : text.find(b" ", offset + 1)]
-                literals[word].add(literal)
+                if offset >= end:  # a word may be as long as the text, and is copied once
+                    start, end = text.rfind(b" ", 0, offset + 1) + 1, text.find(b" ", offset + 1)
+                    in_word = literals[text[start:end]]
+                in_word.add(literal)
     _KNOWN.update({word: frozenset(found) for word, found in literals.items() if len(word) <= _WORD_MAX})
     _WITHOUT_LITERALS.update([word for word in words if len(word) <= _WORD_MAX and word not in literals])
     if len(_KNOWN) + len(_WITHOUT_LITERALS) > _KNOWN_MAX:

