@@ -167,7 +167,7 @@ def pytest_collection():
     gc.disable()
 
 
-def pytest_collection_finish():
+def pytest_collection_finish(session):
     """Exclude all present objects from garbage collection, and collect less often: one collection takes 0.15 s.
 
     All tests are compiled by now. Code compiled later is not cached: a test with a full disk, or with a kill at the
@@ -178,7 +178,8 @@ def pytest_collection_finish():
     gc.freeze()
     gc.set_threshold(10_000, 20)
     gc.enable()
-    use_large_pages()
+    if len(session.items) > 1000:  # it takes half a second
+        use_large_pages()
 
 
 @pytest.hookimpl(tryfirst=True)

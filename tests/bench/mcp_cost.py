@@ -35,6 +35,8 @@ from skillhub.server.content import ServedContent  # noqa: E402
 from skillhub.server.mcp import SkillServer  # noqa: E402
 
 MIB_MAX = 200
+PROGRAM = "from skillhub.cli.main import main; sys.exit(main())"
+SKILLHUB = [sys.executable, "-I", "-c", f"import sys; sys.path[:0] = [{str(HERE.parents[1])!r}]\n{PROGRAM}"]
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
@@ -54,22 +56,13 @@ class Served:
         self.environ = {**os.environ, "HOME": str(home), "SKILLHUB_HOME": str(hub)}
         words = ["install", str(folder / "src"), "--all", "--yes", "--allow-unsigned", "--accept", "findings", "-q"]
         done = subprocess.run(
-            self.words(*words), cwd=self.project, env=self.environ, capture_output=True, check=False
+            [*SKILLHUB, *words], cwd=self.project, env=self.environ, capture_output=True, check=False
         )
         assert done.returncode in (0, 6), done.stderr
         self.around = Surroundings(
             cwd=str(self.project), home=str(home), environ={"SKILLHUB_HOME": str(hub)}, markers=("skillhub.lock",)
         )
         self.cache = Cache()
-
-    def words(self, *args: str) -> list[str]:
-        return [
-            sys.executable,
-            "-I",
-            "-c",
-            f"import sys; sys.path[:0] = [{str(HERE.parents[1])!r}]\n{PROGRAM}",
-            *args,
-        ]
 
     def listed(self, server: SkillServer) -> int:
         found, cursor = 0, None
@@ -93,12 +86,9 @@ class Served:
     def answered(self, *frames: dict[str, object]) -> None:
         data = b"".join(json.dumps(each).encode() + b"\n" for each in frames)
         done = subprocess.run(
-            self.words("mcp"), input=data, cwd=self.project, env=self.environ, capture_output=True, check=True
+            [*SKILLHUB, "mcp"], input=data, cwd=self.project, env=self.environ, capture_output=True, check=True
         )
         assert done.stdout.count(b"\n") == len(frames), done.stderr
-
-
-PROGRAM = "from skillhub.cli.main import main; sys.exit(main())"
 
 
 def frame(method: str) -> dict[str, object]:
