@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 from pydantic import Field
 
 from skillhub.disk.home import INTENT
-from skillhub.errors import FormatError, UsageError
+from skillhub.errors import FormatError, UsageError, hinting
 from skillhub.formats.document import (
     ALIAS,
     NAME,
@@ -73,10 +73,14 @@ def _place(value: object) -> str:
     return place
 
 
+_PLACES = 'a place is a table: { source = "acme", version = "^1" }, { from = "owner/repo" } or { path = "skills/x" }'
+
+
 def _short(value: object) -> object:
     # `name = "^1.2"` is the short form, as in cargo; an error in it has no key to name.
     if isinstance(value, str):
-        return {"version": _range(value)}
+        with hinting(_PLACES if ":" in value or "/" in value else None):
+            return {"version": _range(value)}
     return value if isinstance(value, dict) else wrong("a string or a table", value)
 
 

@@ -58,6 +58,7 @@ def test_a_line_of_the_intent_is_named_by_its_skill(shell, value, message):
     error = shell.run("install", "--json").error
     assert error["where"].endswith("skillhub.toml: skills.code-review")
     assert message in error["message"]
+    assert ("a place is a table" in error["hint"]) is (":" in value)
 
 
 def test_an_unknown_trusted_source_gives_the_proposed_names_as_hint(shell):
