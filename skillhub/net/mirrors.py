@@ -9,11 +9,13 @@ from dataclasses import replace
 from urllib.parse import unquote
 
 from skillhub.disk import files
-from skillhub.errors import FormatError, LinkLeavesProject, UnsafeTransfer, WrongBytes, hinting
+from skillhub.errors import FormatError, LinkLeavesProject, SourceError, UnsafeTransfer, WrongBytes, hinting
 from skillhub.formats.text import as_command, is_inner_path, quote
 from skillhub.net.fetch import PERSON, PLAIN, Requester, RequestOptions, Response, Web
 from skillhub.net.settings import Settings, base_of
 from skillhub.net.target import RequestTarget
+
+_NAMED = "[mirrors] in config.toml names it: mount or copy it there"
 
 
 class UntrustedClient(Web):
@@ -90,6 +92,8 @@ def _in_folder(folder: str, base: str, url: str, cap: int) -> Response:
     if not is_inner_path(path) or "\0" in path:
         raise UnsafeTransfer(f"expected a file of {base}, found {quote(url)}", where=url)
     top = os.path.realpath(folder)
+    if not os.path.isdir(top):
+        raise SourceError(f"the folder of a mirror of {base} is missing", where=folder, hint=_NAMED)
     if not os.path.isfile(os.path.join(top, path)):
         return Response(url, b"", status=404)
     try:

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from skillhub.errors import FormatError, NotFound, UnsafeTransfer, WrongBytes
+from skillhub.errors import FormatError, NotFound, SourceError, UnsafeTransfer, WrongBytes
 from skillhub.net.client import Http
 from skillhub.net.fetch import RequestOptions
 from skillhub.net.mirrors import Mirrors
@@ -100,6 +100,10 @@ def test_attack_a_url_cannot_leave_a_mirror_folder(tmp_path):
                 mirror_client.get(f"https://a.example/s/{hostile}", cap=9)
         with pytest.raises(WrongBytes):
             mirror_client.get("https://a.example/s/a%20b/x", cap=2)
+        (tmp_path / "mirror").rename(tmp_path / "unmounted")
+        with pytest.raises(SourceError) as caught:
+            mirror_client.get("https://a.example/s/a%20b/x", cap=9)
+        assert caught.value.where == f"{tmp_path}/mirror" and "[mirrors]" in caught.value.hint
 
 
 def test_attack_a_pipe_or_an_outward_link_in_a_mirror_folder_is_refused(tmp_path):
