@@ -125,9 +125,10 @@ def refuse_other_keys(data: bytes, where: str) -> None:
 
 
 def _too_few(role: str, expected: int, actual: int) -> Refused:
-    kind = "online" if rule_of(role).online else "offline"
-    place = " (--keys DIR names their folder)" if kind == "offline" else ""
-    hint = f"bring the {kind} keys of the registry{place}, and their passphrase"
+    hint = "bring the offline keys of the registry (--keys DIR names their folder), and their passphrase"
+    if rule_of(role).online:
+        anew = f"skillhub registry rotate DIR {RELEASES if role.startswith(RELEASES) else role}"
+        hint = f"bring the online keys of the registry, and their passphrase; if they are lost: {anew}"
     return Refused(f"the role {role} needs signatures of {amount(expected, 'key')}, found {actual}", hint=hint)
 
 

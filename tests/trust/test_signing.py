@@ -33,8 +33,9 @@ def test_attack_a_duplicate_and_a_foreign_key_do_not_reach_the_threshold():
     first, *_ = KEYS("targets")
     with pytest.raises(Refused, match="needs signatures of 2 keys, found 1"):
         signers("targets", first, first, STRANGER)
-    with pytest.raises(Refused, match="needs signatures of 1 key, found 0"):
+    with pytest.raises(Refused, match="needs signatures of 1 key, found 0") as caught:
         signers("timestamp", STRANGER)
+    assert caught.value.hint.endswith("; if they are lost: skillhub registry rotate DIR timestamp")
 
 
 def test_every_document_of_a_set_is_verified_with_its_delegator():
