@@ -29,7 +29,7 @@ from tuf.api.metadata import (  # type: ignore[attr-defined]
 from tuf.api.serialization import DeserializationError
 
 from skillhub.errors import BadMetadata, BadMetadataSignature, FormatError, Refused, UsageError
-from skillhub.formats.text import amount
+from skillhub.formats.text import amount, as_command
 from skillhub.model.discovery import Pinned
 from skillhub.model.index import ADVISORIES, publisher_path
 from skillhub.trust.keys import PrivateKey, PublicKey, takes_long
@@ -127,7 +127,7 @@ def refuse_other_keys(data: bytes, where: str) -> None:
 def _too_few(role: str, expected: int, actual: int) -> Refused:
     hint = "bring the offline keys of the registry (--keys DIR names their folder), and their passphrase"
     if rule_of(role).online:
-        anew = f"skillhub registry rotate DIR {RELEASES if role.startswith(RELEASES) else role}"
+        anew = as_command("skillhub", "registry", "rotate", "DIR", RELEASES if role.startswith(RELEASES) else role)
         hint = f"bring the online keys of the registry, and their passphrase; if they are lost: {anew}"
     return Refused(f"the role {role} needs signatures of {amount(expected, 'key')}, found {actual}", hint=hint)
 
