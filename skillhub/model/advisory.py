@@ -368,6 +368,14 @@ def _is_from(subject: AdvisorySubject, affected: OsvAffected, feed: AdvisoryFeed
     return source == subject.root or any(_place(url)[: len(top)] == top for url in subject.urls())
 
 
+# Other hosts of forges that give the same repositories: ssh on port 443, archives, single files.
+_OTHER_HOSTS = {
+    **dict.fromkeys(("ssh.github.com", "codeload.github.com", "raw.githubusercontent.com"), "github.com"),
+    "altssh.gitlab.com": "gitlab.com",
+    "altssh.bitbucket.org": "bitbucket.org",
+}
+
+
 def _place(url: str) -> list[str]:
     """Return the host and the folders of a URL, the same for all spellings by which servers give one repository.
 
@@ -377,7 +385,8 @@ def _place(url: str) -> list[str]:
     host, path = (found.host, found.path) if found else ("", url)
     segments = posixpath.normpath(unquote(path)).lower().split("/")
     names = (each.removesuffix(".git") for each in segments if each not in ("", "."))
-    return [host.removeprefix("www.").rstrip("."), *names]
+    host = host.removeprefix("www.").rstrip(".")
+    return [_OTHER_HOSTS.get(host, host), *names]
 
 
 def _is_affected(versions: Collection[str], affected: OsvAffected) -> bool:

@@ -195,6 +195,8 @@ def test_ecosystem_selects_the_source(ecosystem, about, expected):
             "https://www.github.com/acme/skills",
             "https://github.com./acme/skills",
             "https://github.com:8443/acme/skills",
+            "ssh://git@ssh.github.com:443/acme/skills.git",
+            "https://codeload.github.com/acme/skills/tar.gz/v1",
         ),
         *(
             "https://github.com//acme/skills/",
