@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from skillhub import errors
@@ -26,10 +26,11 @@ from skillhub.model.finding import SEVERITIES, Finding, Severity
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.provenance import source_changes
 from skillhub.model.reference import Local, Named, Remote, parse_ref
-from skillhub.model.tree import SIGNATURE, Tree
+from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
 from skillhub.project import copies
 from skillhub.project.intent import in_full, is_fixed, sources_since
 from skillhub.project.last_seen import ReleaseStatus
+from skillhub.project.project import Project
 from skillhub.runtime.agent import names_of, unmanaged_skills
 from skillhub.scan.results import ScanCache
 from skillhub.sources.configured import Source
@@ -192,6 +193,7 @@ def _subjects(request: AuditRequest, lock: Lock, ports: Ports) -> _Subjects:
     in_package = {path for path in loose if is_package and copies.is_in_package(path, ports.project)}
     is_meant = in_package | {each.path for each in named if names_of(each).intersection(request.names)}
     unmanaged_copies = tuple(path for path in loose if is_all or path in is_meant)
+    unmanaged_copies += tuple(_nested(ports)) if is_all and not request.sources_alone else ()
     known = {*lock.skills, *chain(*map(names_of, named))}
     for name in request.names:
         if name not in known and os.path.lexists(name):
@@ -202,6 +204,34 @@ def _subjects(request: AuditRequest, lock: Lock, ports: Ports) -> _Subjects:
     aliases = [alias for alias in used if alias in lock.sources]
     aliases += [alias for alias in ports.sources.all() if is_all and alias not in used]
     return _Subjects(locked, () if request.sources_alone else unmanaged_copies, tuple(aliases))
+
+
+_FOLDERS_MAX = 100_000
+
+
+def _nested(ports: Ports) -> Iterator[str]:
+    """Yield each skill in an agent's folder somewhere below the project, which some agents read with files beside it.
+
+    The copies in packages, and in another project of this user below this one, are left out.
+    """
+    project, around = ports.project, (ports.user_home, ports.environ)
+    if project.scope == "user" or os.path.realpath(project.base) == os.path.realpath(ports.user_home):
+        return
+    read = (copies.portable(each, project.base) for each in copies.read_by_agents(project, *around))
+    hidden = [each for each in read if each[:1] == "."]
+    searched = {*map(os.path.realpath, copies.agent_folders(project, *around))}
+    for folder, names, _ in islice(os.walk(project.base), _FOLDERS_MAX):
+        tops = (os.path.join(folder, *each.split("/")) for each in hidden if each.partition("/")[0] in names)
+        found = [each for each in tops if os.path.isdir(each) and os.path.realpath(each) not in searched]
+        names[:] = sorted(each for each in names if each[:1] != "." and each != "node_modules")
+        records = Project(folder, "project", project.home).records().skills if found else {}
+        own = {
+            copies.path_of(project, os.path.join(folder, link)) for each in records.values() for link in each.links
+        }
+        for below, inner, files_in in chain.from_iterable(map(os.walk, found)):
+            if SKILL_MD in files_in:
+                inner.clear()
+                yield from () if below in own else (below,)
 
 
 def _cases(

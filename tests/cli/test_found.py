@@ -300,6 +300,20 @@ def test_an_empty_list_names_a_skill_only_of_a_source_that_is_configured(shell):
     assert "github" not in shell.run("list").err
 
 
+def test_attack_a_skill_in_an_agents_folder_below_the_project_is_audited(shell):
+    for path in ("src/.claude/skills/good", "src/web/.agents/skills/more/good", "node_modules/x/.claude/skills/good"):
+        shell.write(f"project/{path}/SKILL.md", GOOD)
+    own = shell.write("project/own/skillhub.toml", "").parent
+    shell.skill("project/own/src/mine")
+    assert shell.run("install", "./src/mine", "--yes", "--allow-unsigned", cwd=own).status == 0
+    shell.write("project/own/.agents/skills/good/SKILL.md", GOOD)
+    findings = shell.run("audit", "--json").json["findings"]
+    assert [(each["rule"], each["path"]) for each in findings] == [
+        ("unmanaged", path)
+        for path in ("own/.agents/skills/good", "src/.claude/skills/good", "src/web/.agents/skills/more/good")
+    ]
+
+
 @pytest.mark.parametrize("parent", [".opencode", ".codex", ".github", ".gemini", ".agent"])
 def test_a_folder_that_only_a_host_reads_is_listed_audited_and_adopted(shell, parent):
     shell.write(f"project/{parent}/skills/good/SKILL.md", GOOD)
