@@ -140,14 +140,16 @@ def _show_pins(names: Sequence[str], common: Common) -> None:
         place, version = line.remote(), (line.version or "").lstrip("= ")
         again = ["--as", name] if line.name else []
         if is_version(version):
-            hint = common.command("install", f"{line.source}:{line.name or name}@>={version}", *again)
-            hint += f", then {common.command('update', name)}"
+            allow = common.command("install", f"{line.source}:{line.name or name}@>={version}", *again)
+            then = f"then: {common.command('update', name)}"
         elif isinstance(place, Git | GitHub) and place.rev:
-            version, hint = place.rev, common.command("install", str(replace(place, rev=None)), *again)
-            hint += f"; to pin another: {common.command('install', str(replace(place, rev='REV')), *again)}"
+            version, allow = place.rev, common.command("install", str(replace(place, rev=None)), *again)
+            then = f"to pin another: {common.command('install', str(replace(place, rev='REV')), *again)}"
         else:
             continue
-        common.terminal.say(f"skillhub.toml pins {name} to {version}; to allow newer versions: {hint}")
+        # A command at the end of a line stays in one row, for copying.
+        common.terminal.say(f"skillhub.toml pins {name} to {version}; to allow newer versions: {allow}")
+        common.terminal.say(then)
 
 
 def _show_listed(before: Mapping[str, Wanted], outcome: Outcome, common: Common) -> bool:

@@ -554,4 +554,4 @@ def show_findings(findings: Iterable[Finding], terminal: Terminal, indent: str =
         more = f"; and {len(rest)} more, which --verbose lists" if rest else ""
         for each in group[: 1 if rest else _MANY]:
             terminal.out(f"{indent}{each}{more}", "dim" if each.accepted else _TONES[each.severity])
-            terminal.out(f"{indent}    {how_to_parse() if each.is_about_parsers else each.hint}")
+            terminal.hint(f"{indent}    {how_to_parse() if each.is_about_parsers else each.hint}")

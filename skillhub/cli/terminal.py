@@ -51,13 +51,13 @@ _NO_COMMAND = deferred(r" *[^ ]+")  # the words of a text from outside, such as 
 _AT_END = r"(?<=: )(?<!hint: )skillhub (?:(?!, |; |  ).)+$"
 # A signer, `<kind>:<digest>:<identity>`, breaks around its digest, so that a person can compare it.
 _WORD = deferred(rf" *(?:{_AT_END}|[a-z]+:(?={_DIGEST}:)|{_DIGEST}(?=:)|[^ ]+)")
-# In a hint, a command may also begin after another clause, and end before what it does or before the next clause.
+# In a hint, a command may also begin the text or a clause, and end before what it does or before the next clause.
 _DOES = """
 adds asks checks creates fetches finds installs keeps lists makes names prints removes resolves restores runs saves
 shows takes writes
 """
 _END = rf"(?:, |; |  | (?:{'|'.join(_DOES.split())})\b)"
-_HINT = deferred(rf" *(?:(?<=[:;,] )skillhub(?= )(?:(?!{_END})[^'\"])+(?={_END}|$)|{_AT_END}|[^ ]+)")
+_HINT = deferred(rf" *(?:(?:^|(?<=[:;,] ))skillhub(?= )(?:(?!{_END})[^'\"])+(?={_END}|$)|{_AT_END}|[^ ]+)")
 
 
 class Terminal:
@@ -84,6 +84,10 @@ class Terminal:
         """Write what was done, or a check that passed; ``--quiet`` silences it, except in a dry run."""
         if self.reports:
             self.out(masked(text), tone)
+
+    def hint(self, text: str) -> None:
+        """Write a line of the result that says what to do; each command in it stays in one row, for copying."""
+        self._write(sys.stdout, text, "plain", words=_HINT)
 
     @property
     def reports(self) -> bool:

@@ -426,7 +426,7 @@ def test_attack_a_skill_cannot_break_out_of_a_pull_request_body(machine, repo):
 def test_a_pinned_version_is_named_with_the_command_that_changes_it(shell):
     assert shell.run("install", "github:systematic-debugging@1.0.0", "--yes").status == 0
     install, update = "skillhub install 'github:systematic-debugging@>=1.0.0'", "skillhub update systematic-debugging"
-    says = f"skillhub.toml pins systematic-debugging to 1.0.0; to allow newer versions: {install}, then {update}\n"
+    says = f"skillhub.toml pins systematic-debugging to 1.0.0; to allow newer versions: {install}\nthen: {update}\n"
     for words in (["install", "github:systematic-debugging"], ["update", "systematic-debugging"]):
         done = shell.run(*words, "--yes")
         assert done.status == 0 and done.err.endswith(says), words
@@ -494,7 +494,7 @@ def test_a_pinned_revision_is_named_with_the_command_that_changes_it(shell):
     assert shell.run("install", f"git+{repo.url}@{commit}", "--yes", "--allow-unsigned").status == 0
     done = shell.run("update", "deploy", "--yes")
     ways = f"skillhub install git+{repo.url}"
-    says = f"skillhub.toml pins deploy to {commit}; to allow newer versions: {ways}; to pin another: {ways}@REV\n"
+    says = f"skillhub.toml pins deploy to {commit}; to allow newer versions: {ways}\nto pin another: {ways}@REV\n"
     assert done.err.endswith(says)
     assert shell.run("update", "deploy", "--check").err.endswith(says)
     row = shell.run("list").out.splitlines()[1]

@@ -171,6 +171,14 @@ def test_a_command_in_a_hint_stays_unbroken_before_what_it_does(shell):
         assert shown[shown.index(command) + 1] == after
 
 
+def test_the_commands_that_show_and_change_a_pin_stay_unbroken(shell):
+    assert shell.run("install", "github:systematic-debugging@1.0.0", "--yes").status == 0
+    shown = [line.strip() for line in lines(shell.at_terminal("audit", columns=60))]
+    assert "skillhub install github:systematic-debugging@1.1.0" in shown
+    shown = [line.strip() for line in lines(shell.at_terminal("update", "systematic-debugging", columns=60))]
+    assert "skillhub install 'github:systematic-debugging@>=1.0.0'" in shown
+
+
 def test_a_hint_that_begins_with_the_program_is_wrapped_like_any_other():
     text = "hint: skillhub writes nothing into .env files: remove the link that leads there, skillhub.toml stays"
     rows = rows_of("  ", text, " " * 8, 40, _COMMAND, _HINT)
