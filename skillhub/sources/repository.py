@@ -16,7 +16,7 @@ from skillhub.archive.unpack import gather
 from skillhub.disk import files
 from skillhub.disk.folders import entries_below
 from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, UnsafeArchive, UnsafeTransfer, WrongBytes
-from skillhub.formats.text import as_command, grouped, is_object_id, quote
+from skillhub.formats.text import as_command, did_you_mean, grouped, is_object_id, quote, spelled_like
 from skillhub.model.index import Index, Release
 from skillhub.model.tree import SKILL_MD, File, Unpacked
 from skillhub.net.target import check_marketplace_url
@@ -204,7 +204,9 @@ class Repository:
         url, _ = self._own
         folders = self._opened[self._own]
         if self._top and not folders.snapshot.nodes.within(self._top):
-            hint = "without the folder, install and show list the skills there"
+            skills = (os.path.dirname(path) for path in folders.snapshot.nodes if path.endswith(f"/{SKILL_MD}"))
+            meant = [*map(quote, spelled_like(self._top, skills))]
+            hint = did_you_mean(meant, "without the folder, install and show list the skills there")
             raise NotFound(f"there is no folder {quote(self._top)} here", where=url, hint=hint)
         if join(self._top, "metadata/1.root.json") in folders.snapshot.nodes:
             # Its signed lists alone offer its skills; the copies for other clients are unsigned.

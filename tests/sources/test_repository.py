@@ -94,6 +94,17 @@ def test_path_limits_the_index_to_a_folder():
         place(files, path="c").index()
 
 
+@pytest.mark.parametrize("path", ["pdf", "skills/pfd", "skill/pdf"])
+def test_the_folder_that_was_meant_is_named(path):
+    files = {"skills/pdf/SKILL.md": skill("pdf"), "skills/docx/SKILL.md": skill("docx"), "pdfs/README.md": "r"}
+    with pytest.raises(NotFound) as caught:
+        place(files, path=path).index()
+    assert caught.value.hint.startswith("did you mean 'skills/pdf'? without the folder, ")
+    with pytest.raises(NotFound) as caught:
+        place(files, path="other").index()
+    assert caught.value.hint.startswith("without the folder, ")
+
+
 def test_locked_skill_is_unpacked_without_an_index():
     repository = place({"skills/a/SKILL.md": skill("a")})
     locked = Release(name="a", url=URL, rev=REV, path="skills/a", type="tree")
