@@ -19,7 +19,7 @@ from skillhub.command.ports import Network, Place, Ports
 from skillhub.command.state import State, read_unchecked, refuse_unknown
 from skillhub.disk import files
 from skillhub.errors import FormatError, NameNotOwned, NotFound, SecurityError, SkillhubError, SourceError, UsageError
-from skillhub.formats.text import as_command, command, grouped, quote
+from skillhub.formats.text import as_command, command, deferred, grouped, quote
 from skillhub.install.candidates import without_files
 from skillhub.install.gather import newest_of
 from skillhub.model.finding import SEVERITIES, Finding, Severity
@@ -207,22 +207,24 @@ def _subjects(request: AuditRequest, lock: Lock, ports: Ports) -> _Subjects:
 
 
 _FOLDERS_MAX = 100_000
+_OF_SKILLS = deferred(r"[\\/]skills?(?:-[^\\/]+)?\Z")
 
 
 def _nested(ports: Ports) -> Iterator[str]:
-    """Yield each skill in an agent's folder somewhere below the project, which some agents read with files beside it.
+    """Yield each skill in a folder that some agent may read, though no table names it: below the project, of a mode.
 
-    The copies in packages, and in another project of this user below this one, are left out.
+    Such are ``src/.claude/skills``, ``.roo/skills-code`` and those of agents that skillhub does not know. The copies
+    in packages, and in another project of this user below this one, are left out.
     """
     project, around = ports.project, (ports.user_home, ports.environ)
     if project.scope == "user" or os.path.realpath(project.base) == os.path.realpath(ports.user_home):
         return
-    read = (copies.portable(each, project.base) for each in copies.read_by_agents(project, *around))
-    hidden = [each for each in read if each[:1] == "."]
     searched = {*map(os.path.realpath, copies.agent_folders(project, *around))}
     for folder, names, _ in islice(os.walk(project.base), _FOLDERS_MAX):
-        tops = (os.path.join(folder, *each.split("/")) for each in hidden if each.partition("/")[0] in names)
-        found = [each for each in tops if os.path.isdir(each) and os.path.realpath(each) not in searched]
+        hidden = (os.path.join(folder, each) for each in sorted(names) if each[:1] == ".")
+        inside = (os.path.join(each, name) for each in hidden for name in next(os.walk(each), ("", [], []))[1])
+        tops = filter(_OF_SKILLS.search, inside)
+        found = [each for each in tops if os.path.realpath(each) not in searched]
         names[:] = sorted(each for each in names if each[:1] != "." and each != "node_modules")
         records = Project(folder, "project", project.home).records().skills if found else {}
         own = {

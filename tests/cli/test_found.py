@@ -301,17 +301,18 @@ def test_an_empty_list_names_a_skill_only_of_a_source_that_is_configured(shell):
 
 
 def test_attack_a_skill_in_an_agents_folder_below_the_project_is_audited(shell):
-    for path in ("src/.claude/skills/good", "src/web/.agents/skills/more/good", "node_modules/x/.claude/skills/good"):
+    nested = ("src/.claude/skills/good", "src/web/.agents/skills/more/good", "node_modules/x/.claude/skills/good")
+    for path in (*nested, ".roo/skills-code/good", ".new/skills/good", ".new/skillset/good", ".claude/skills/it"):
         shell.write(f"project/{path}/SKILL.md", GOOD)
     own = shell.write("project/own/skillhub.toml", "").parent
     shell.skill("project/own/src/mine")
     assert shell.run("install", "./src/mine", "--yes", "--allow-unsigned", cwd=own).status == 0
     shell.write("project/own/.agents/skills/good/SKILL.md", GOOD)
     findings = shell.run("audit", "--json").json["findings"]
-    assert [(each["rule"], each["path"]) for each in findings] == [
-        ("unmanaged", path)
-        for path in ("own/.agents/skills/good", "src/.claude/skills/good", "src/web/.agents/skills/more/good")
-    ]
+    assert {each["path"] for each in findings if each["rule"] == "unmanaged"} == {
+        *nested[:2],
+        *(".claude/skills/it", ".new/skills/good", ".roo/skills-code/good", "own/.agents/skills/good"),
+    }
 
 
 @pytest.mark.parametrize("parent", [".opencode", ".codex", ".github", ".gemini", ".agent"])
