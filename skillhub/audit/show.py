@@ -14,7 +14,7 @@ from skillhub.command.state import State, read_state, refuse_unknown, users_hint
 from skillhub.edits.patch import difference, read_edited, text_of
 from skillhub.errors import BadSignature, Forbidden, NotFound, SecurityError, SkillhubError, SourceError, UsageError
 from skillhub.formats.json import members
-from skillhub.formats.text import spell_time, word
+from skillhub.formats.text import command, spell_time, word
 from skillhub.install.admission import Known, admit, advised, with_known_bad
 from skillhub.install.candidates import Candidate, check_against_lock
 from skillhub.install.links import Linker
@@ -335,7 +335,8 @@ def diff(ref: Named, ports: Ports) -> Diff:
     wanted = state.wanted(ref.name)
     if ref.range is not None:
         if not entry.named:
-            raise NotFound(f"{entry.source} has no versions to choose from", where=str(ref))
+            hint = f"{command(ports.project.scope, 'diff', ref.name)} compares with what its source has now"
+            raise NotFound(f"{entry.source} has no versions to choose from", where=str(ref), hint=hint)
         wanted = replace(wanted_of(entry), version=ref.range)
     try:
         candidate = resolve_wanted(ref.name, wanted, state, ports).acquisition.run()

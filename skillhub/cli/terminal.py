@@ -53,8 +53,8 @@ _AT_END = r"(?<=: )(?<!hint: )skillhub (?:(?!, |; |  ).)+$"
 _WORD = deferred(rf" *(?:{_AT_END}|[a-z]+:(?={_DIGEST}:)|{_DIGEST}(?=:)|[^ ]+)")
 # In a hint, a command may also begin the text or a clause, and end before what it does or before the next clause.
 _DOES = """
-adds asks checks creates fetches finds installs keeps lists makes names prints removes resolves restores runs saves
-shows takes writes
+adds asks checks compares creates fetches finds installs keeps lists makes names prints removes resolves restores runs
+saves shows takes writes
 """
 _END = rf"(?:, |; |  | (?:{'|'.join(_DOES.split())})\b)"
 _HINT = deferred(rf" *(?:(?:^|(?<=[:;,] ))skillhub(?= )(?:(?!{_END})[^'\"])+(?={_END}|$)|{_AT_END}|[^ ]+)")

@@ -38,6 +38,14 @@ def test_diff_shows_the_changed_lines_and_escapes_control_characters(behind):
     assert hidden_in(coloured.raw, on_terminal=True) == []
 
 
+def test_a_version_of_a_skill_from_a_repository_is_refused_with_the_command_that_compares(behind):
+    done = behind.run("diff", "deploy@1.0.0", "--json")
+    assert (done.status, done.error["code"]) == (3, "not-found")
+    command, does = done.error["hint"].split(" compares ")
+    assert does == "with what its source has now"
+    assert behind.run(*command.split()[1:]).out.startswith("deploy: changed\n")
+
+
 def test_json_has_the_whole_difference(behind):
     (found,) = behind.run("diff", "deploy", "--json").json["skills"]
     assert (found["name"], found["status"], found["binary"]) == ("deploy", "changed", ["bin"])
