@@ -479,6 +479,8 @@ class _Downloads:
                 folder = next(iter(_parts(into[-1])[-1:]), _HERE) if into else _HERE
                 self._entered = _HERE if folder == _HERE else self._entered
                 self.folders[folder] = archive
+        elif name == "tee" and self.piped:
+            self._files.update(dict.fromkeys(map(_base_name, tokens[1:]), self.piped))
         elif name == "cd" and len(tokens) > 1:
             is_within = self._entered == _HERE and _is_relative(tokens[1])
             known = (part for part in _parts(tokens[1]) if part in self.folders)
@@ -501,7 +503,7 @@ def _inner(words: list[str]) -> list[str]:
         return ["unzip", *tokens[4:5], *(("-d", *tokens[5:]) if tokens[5:] else ())]
     while tokens:
         is_shell = _SHELL.fullmatch(tokens[0].lower()) is not None
-        options = [*takewhile(_OPTION_OF_SHELL.fullmatch, tokens[is_shell:])]
+        options = [*takewhile(_OPTION_OF_SHELL.fullmatch, tokens[is_shell : None if is_shell else 1])]
         if not options or not _OF_COMMAND.fullmatch(options[-1].lower()):
             break
         tokens = [*dropwhile(_is_before, tokens[is_shell + len(options) :])]

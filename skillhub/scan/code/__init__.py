@@ -67,6 +67,10 @@ _SAME: Final = {
 }
 # A timer whose argument is not a function written in place.
 _TIMER = deferred(rb"settimeout\([\w.]{1,40}[,)]")
+# Files of data that may list the paths of credentials, and what stands between two texts in them.
+_LIST = deferred(r"\.(?:txt|json|ya?ml|toml|ini|cfg|conf|lst)\Z")
+_LIST_MAX: Final = 1 << 14
+_BETWEEN = deferred(r"[\"'\n,\[\]{}]+|^[ \t]*-[ \t]", re.MULTILINE)
 # A function that runs text as code or a command, under another name or as an argument: ``run = exec``.
 _RUNNERS: Final = (b"exec", b"eval", b"system", b"popen", b"output", b"spawn", b"promisify")
 _RENAMED = deferred(
@@ -135,7 +139,8 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
         if not source.is_program
         and (source.language in SCRIPTING or source.is_document or source.recipe or source.path in started)
     }
-    kinds = {kind for present in signs.values() for kind in present}
+    listed = [source for source in files if _LIST.search(source.path.lower()) and source.parsed(_listed)]
+    kinds = {kind for present in signs.values() for kind in present} | ({"takes"} if listed else set())
     all_are = "sends" in kinds and not kinds.isdisjoint(("takes", "loads"))
     run = [
         path.rpartition("/")[2].lower().encode("utf-8", "replace") for path in started if IS_DATA.search(path.lower())
@@ -157,6 +162,8 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
 
     flow = Flow(search_text, _is_anybodys, is_installer)
     reader = Reader(flow, {_stem(source.path): source.path for source in files})
+    for source in listed:
+        flow.lists(source.path, source.parsed(_listed))
     names = {_stem(source.path) for source in relevant}
     known = {*relevant}
     others = (source for source in files if source.language in SCRIPTING and source not in known)
@@ -174,6 +181,13 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     yield from reader.unread()
     yield from reader.flow.findings()
     yield from sightings
+
+
+def _listed(file: SourceFile) -> tuple[str, ...]:
+    """Return the paths in a file of data, if some may be those of credentials."""
+    is_short = len(file.data) <= _LIST_MAX and SIGNS["takes"].candidates(file.letters_read.literals)
+    texts = map(str.strip, _BETWEEN.split(file.text) if is_short else ())
+    return tuple(text for text in texts if text[:1] in ("~", "/", ".", "$", "%"))
 
 
 def _started(files: SkillFiles) -> dict[str, set[Language]]:

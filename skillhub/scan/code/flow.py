@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -238,6 +238,13 @@ class Flow:
         if file := _FILE.fullmatch(folded.removeprefix("file://")):
             self.join(("file", file[1] or file[2]), node)
 
+    def lists(self, path: str, texts: Iterable[str]) -> None:
+        """Add a file of data, if its texts are the paths of several kinds of credentials."""
+        kinds = {kind for text in texts for kind in _kinds_of_text(text.replace("\\", "/").lower())}
+        listed = [f"listed {kind[3:]}" for kind in kinds if kind.startswith("at ")]
+        for kind in listed if len(listed) > 1 else ():
+            self.mark(kind, ("file", path.rpartition("/")[2].lower()), (path, 0))
+
     def printed(self, command: str, node: Node, place: Place) -> None:
         """Add the output of a command, which flows into ``node``."""
         for kind, pattern in _TOKENS:
@@ -330,6 +337,8 @@ class Flow:
     def findings(self) -> Iterator[Sighting]:
         """Follow every kind of value, and yield the findings at the sinks."""
         marks = self._marks
+        for kind in [kind for kind in marks if kind.startswith("listed ")]:
+            self._read_list(kind)
         for kind in [kind for kind in marks if kind.startswith("at ")]:
             self._mark_changed(kind, "of" + kind[2:], "read")
         # Only who reads the clipboard replaces an address in it, and who encrypts takes files away for ransom.
@@ -368,6 +377,14 @@ class Flow:
                     yield Sighting(rule, *place, message)
         yield from (Sighting(rule, *place) for rule, place in sorted(self.direct_findings))
 
+    def _read_list(self, kind: str) -> None:
+        """Mark what was read from a list of paths as such a path."""
+        reached = self._reachable(kind)
+        for node in [node for node in self._changes["read"] if node in reached]:
+            path = self.new()
+            self._edges[path] = [*self._edges[node]]
+            self.mark(f"at {kind[7:]}", path, reached[node])
+
     def _drop_unasked(self) -> None:
         """Drop the marks of kinds that no sink of these programs asks for."""
         present = {sink for sink, _, _ in self._sinks}
@@ -391,7 +408,7 @@ class Flow:
     def _reachable(self, kind: str) -> dict[Node, Place]:
         whole = kind in _WHOLE
         # The content of a file is not a path.
-        stops = set(self._changes["read"]) if kind.startswith("at ") or kind in _NAMED else set[Node]()
+        stops = set(self._changes["read"]) if kind.startswith(("at ", "listed ")) or kind in _NAMED else set[Node]()
         if kind == "downloaded" or kind in _NAMED:
             stops |= self._named["file" if kind in _NAMED else "printed"]
         if kind == "answer":  # a part of it is followed, unless a fixed command has it as an argument

@@ -73,6 +73,7 @@ _UPLOADS: Final = re.compile(
     r"|gh gist create |(?:croc|wormhole) send |ipfs add |(?:scp|rsync|lftp|tftp|smbclient|mutt|telnet) "
     r"|openssl s_client |(?:https?|xhs?) (?:\S{1,60} ){0,4}?(?:post|put|POST|PUT) "
 )
+_CONTAINERS: Final = frozenset(words("docker podman nerdctl kubectl oc lxc incus"))
 _COPIERS: Final = frozenset(words("scp rsync rclone aws mc gsutil"))
 _LEAVERS: Final = frozenset(words("tar rsync"))  # they leave out what --exclude names
 _HERE: Final = re.compile(r"[\"']?(?:[~./]|\$\{?HOME)")
@@ -467,6 +468,10 @@ class Script:
             self._flow.sink("run-file", ("file", base), place)
 
     def _inner_programs(self, name: str, texts: list[str], words: list[Any], feed: Node) -> None:
+        if name in _CONTAINERS:
+            names = [text.rpartition("/")[2] for text in texts]
+            index = next((number for number, each in enumerate(names) if each in _SHELLS), len(names) - 1)
+            name, texts, words = names[index] if names else "", texts[index + 1 :], words[index + 1 :]
         language = "shell" if name in _SHELLS or name == "eval" else _LANGUAGES.get(name, "")
         option = {"php": r"-\w*r", "powershell": r"(?i)-c(?:ommand)?", "shell": r"-\w*c"}.get(
             language, r"-\w*[ce]|--eval"
