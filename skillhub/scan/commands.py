@@ -99,6 +99,7 @@ _BEGINS: Final = deferred(
     rb"|(?:^|[.,:;]\s|\b(?:then|first|and|please)\s)\s*(?:run|execute|type|enter)\b[^`.]{0,30}`)"
     rb"(?:(?:/\w+)*/)?(?:(?:sudo|doas|command|exec|env|nohup)\s+(?:-\w+\s+)*(?:(?:/\w+)*/)?)*$"
 )
+_TEXT_ENDS = deferred(rb"[\\\"']\s{0,4}[,)\]}]$")
 _ERASES = deferred(
     rb"(?:(?:^|[\s;&|(`\"'])(?:rm|shred|truncate|unlink)\s[^;|&]{0,120}|/dev/null\s{1,4}(?:>\s?)?|(?:^|[\s;&:|])>\s{0,2})[\"']?$"
 )
@@ -156,6 +157,11 @@ def _is_run(context: MatchContext) -> str | None:
     """Judge words that are a command only where one begins, and not in a list of words to look for."""
     is_asked_about = b"tool_input" in context.before  # an example of what a hook is asked about
     return THE_RULE if not is_asked_about and _BEGINS.search(context.before) else None
+
+
+def _is_deleted(context: MatchContext) -> str | None:
+    """Judge the deletion of everything: within the text of a program it may be a word to look for."""
+    return _is_run(context) if _TEXT_ENDS.search(context.first) else THE_RULE
 
 
 def _is_erased(context: MatchContext) -> str | None:
@@ -295,6 +301,7 @@ _JUDGES: Final[Mapping[str, Judge]] = {
             _sent_elsewhere,
             _is_decoded,
             _is_run,
+            _is_deleted,
             _is_erased,
         ),
         *(_package_address, _package_alone, _added_line, _program_address, _dependency, _unknown_index),

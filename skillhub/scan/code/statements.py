@@ -309,7 +309,8 @@ class Statements:
         if writes and (not all(map(_OPENS.fullmatch, writes)) or any(map(_MODE.fullmatch, texts))):
             flow.sink("write", value, place)
         paths = [text for text in texts if writes and _ADDRESS not in text and 0 < len(text) < 200]
-        names = [_dotted(token.text).partition(".")[0] for token in tokens if token.kind == "name"]
+        named = tokens if self._open else []
+        names = [_dotted(token.text).partition(".")[0] for token in named if token.kind == "name"]
         for text in (*paths, *(path for name in dict.fromkeys(names) for path in self._open.get(name, ()))):
             flow.writes(value, text)
         self._open.update(dict.fromkeys(_targets(tokens) if paths else (), paths))
