@@ -130,8 +130,10 @@ def _show_edits(common: Common, outcome: Outcome) -> None:
         if name in copies:
             apply = as_command("patch", "-p1", "-d", from_here(copies[name]))
             patch = as_command(from_here(os.path.join(common.open_project().root, paths[0])))
-            again = f"; to keep them: {apply} < {patch}, then {common.command('patch', name)}"
+            again = f"; to keep them: {apply} < {patch}"
         common.terminal.say(f"the edits of {name} are saved in {', '.join(paths)}{again}")
+        if again:
+            common.terminal.say(f"then: {common.command('patch', name)}")
     if common.dry_run and (names := ", ".join(name for name, way in ways if way == "save")):
         common.terminal.say(f"the edits of {names} would be saved in skillhub-edits/")
     for name, way in ways:

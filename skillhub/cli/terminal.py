@@ -44,11 +44,11 @@ _ARCHIVE = deferred(r"(?<=/)([0-9a-f]{12})[0-9a-f]{52}(?=\.)")
 # A command at the end of a line counts as one word, so that it can be copied; after `hint:` it begins a sentence.
 _COMMAND = deferred(r" *skillhub [^'\"]+")
 _DIGEST = "sha256:[0-9a-f]{64}"
-_COPIED = deferred(rf" *(?:skillhub [^'\"]+|\(?{_DIGEST}[),.;]*)")
+_COPIED = deferred(rf" *(?:(?:skillhub|patch -p1) [^'\"]+|\(?{_DIGEST}[),.;]*)")
 _RESULT = deferred(r".*", re.DOTALL)
 _OTHER_BLANK = deferred(r"[^\S ]")  # such as the no-break space: a name of many words would be one, and stay whole
 _NO_COMMAND = deferred(r" *[^ ]+")  # the words of a text from outside, such as a path
-_AT_END = r"(?<=: )(?<!hint: )skillhub (?:(?!, |; |  ).)+$"
+_AT_END = r"(?<=: )(?<!hint: )(?:skillhub|patch -p1) (?:(?!, |; |  ).)+$"
 # A signer, `<kind>:<digest>:<identity>`, breaks around its digest, so that a person can compare it.
 _WORD = deferred(rf" *(?:{_AT_END}|[a-z]+:(?={_DIGEST}:)|{_DIGEST}(?=:)|[^ ]+)")
 # In a hint, a command may also begin the text or a clause, and end before what it does or before the next clause.

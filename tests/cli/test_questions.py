@@ -523,8 +523,8 @@ def test_edits_are_asked_about_and_saved_on_yes(shell):
     assert edited.read_text() == "mine"
     said = shell.run("sync", "--yes").err
     patch = "skillhub-edits/release-notes-1.patch"
-    again = f"patch -p1 -d .agents/skills/release-notes < {patch}, then skillhub patch release-notes"
-    assert f"release-notes are saved in {patch}; to keep them: {again}\n" in said
+    again = f"patch -p1 -d .agents/skills/release-notes < {patch}\nthen: skillhub patch release-notes\n"
+    assert f"release-notes are saved in {patch}; to keep them: {again}" in said
     assert "mine" in (shell.project / "skillhub-edits/release-notes-1.patch").read_text()
     assert shell.run("verify").status == 0
     for number, command in ((2, ("install",)), (3, ("remove", "release-notes"))):

@@ -179,6 +179,14 @@ def test_the_commands_that_show_and_change_a_pin_stay_unbroken(shell):
     assert "skillhub install 'github:systematic-debugging@>=1.0.0'" in shown
 
 
+def test_the_command_that_applies_saved_edits_stays_unbroken(shell):
+    assert shell.run("install", "github:release-notes", "--yes").status == 0
+    (shell.project / ".agents/skills/release-notes/SKILL.md").write_text("mine")
+    shown = [line.strip() for line in lines(shell.at_terminal("sync", "--yes", columns=60))]
+    apply = "patch -p1 -d .agents/skills/release-notes < skillhub-edits/release-notes-1.patch"
+    assert shown[shown.index(apply) + 1] == "then: skillhub patch release-notes"
+
+
 def test_a_hint_that_begins_with_the_program_is_wrapped_like_any_other():
     text = "hint: skillhub writes nothing into .env files: remove the link that leads there, skillhub.toml stays"
     rows = rows_of("  ", text, " " * 8, 40, _COMMAND, _HINT)
