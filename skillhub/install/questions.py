@@ -315,6 +315,6 @@ def about_name(candidate: Candidate, known: Mapping[str, Mapping[int, Sequence[s
     for place in sorted(known.keys() - own):
         similar = [each for length in lengths for each in known[place].get(length, ())]
         if name in similar:
-            yield f"{word(place)} has a skill {word(name)}, too; this one is not from there"
+            yield f"{word(place)} has a skill {word(name)}, too; the two were not compared"
         elif alike := close(name, similar)[:_NAMES_MAX]:
             yield f"its name is nearly that of another skill: {', '.join(map(word, alike))} of {word(place)}"

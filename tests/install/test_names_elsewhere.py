@@ -19,7 +19,7 @@ def about_names(world, ref, **options):
     with pytest.raises(Refused):
         world.install(ref, answers=answers, **options)
     (question,) = [each for each in answers.seen if each.kind == "install"]
-    return [line for line in question.details if "name is nearly" in line or "not from there" in line]
+    return [line for line in question.details if "name is nearly" in line or "not compared" in line]
 
 
 NEARLY = "note: its name is nearly that of another skill: code-review of github"
@@ -37,7 +37,7 @@ def test_attack_a_name_that_a_source_had_when_last_asked_is_named(world):
     (folder / "publishers.json").write_text('{"release-notes": "skillhub-examples"}')
     opened = len(world.opened)
     (line,) = about_names(world, str(skill(world.folder / "src", "release-notes")))
-    assert line == "note: github has a skill release-notes, too; this one is not from there"
+    assert line == "note: github has a skill release-notes, too; the two were not compared"
     (line,) = about_names(world, str(skill(world.folder / "src", "release-note")))
     assert line == "note: its name is nearly that of another skill: release-notes of github"
     assert world.opened[opened:] == []  # the other source is not asked
@@ -46,7 +46,7 @@ def test_attack_a_name_that_a_source_had_when_last_asked_is_named(world):
 def test_attack_an_alias_does_not_hide_the_name_of_an_installed_skill(world):
     world.install("github:code-review")
     (line,) = about_names(world, str(skill(world.folder / "src", "code-review")), alias="other")
-    assert line == "note: github has a skill code-review, too; this one is not from there"
+    assert line == "note: github has a skill code-review, too; the two were not compared"
 
 
 def test_attack_the_skill_has_no_note_before_it(world):
@@ -81,7 +81,7 @@ def test_a_listed_repository_is_another_place_for_others_but_not_for_its_own_ski
     world.ports().listing(world.sources.get("acme"))
     assert about_names(world, "acme:pdf") == about_names(world, place, skills=("pdf",)) == []
     (line,) = about_names(world, str(skill(world.folder / "src", "pdf")))
-    assert line == "note: git+https://git.example/skills has a skill pdf, too; this one is not from there"
+    assert line == "note: git+https://git.example/skills has a skill pdf, too; the two were not compared"
 
 
 def test_one_registry_is_one_place_under_each_of_its_names(world, hub):
