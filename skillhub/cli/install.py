@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Annotated
 
 from skillhub.cli.common import (
@@ -133,9 +134,27 @@ def _parsed(refs: Sequence[str]) -> list[Ref]:
     return parsed
 
 
-def _show_pins(names: Sequence[str], common: Common) -> None:
+def _show_all_pins(common: Common) -> None:
+    """Show which skills an update of all leaves unchanged because skillhub.toml pins them, a few by name."""
+    pins = {} if common.json else {name: version for name, version, *_ in _pins(common.wanted().skills, common)}
+    named = [f"{name} to {version}" for name, version in islice(pins.items(), _FEW)]
+    more = f" and {len(pins) - _FEW} more" if len(pins) > _FEW else ""
+    if pins:
+        change = common.command("update", next(iter(pins)))
+        common.terminal.say(f"skillhub.toml pins {', '.join(named)}{more}; how to change a pin: {change}")
+
+
+def _show_pins(names: Iterable[str], common: Common) -> None:
     """Show which skills do not change because skillhub.toml pins them, with the command that changes the pin."""
-    lines = {} if common.json else common.open_project().intent().skills
+    for name, version, allow, then in () if common.json else _pins(names, common):
+        # A command at the end of a line stays in one row, for copying.
+        common.terminal.say(f"skillhub.toml pins {name} to {version}; to allow newer versions: {allow}")
+        common.terminal.say(then)
+
+
+def _pins(names: Iterable[str], common: Common) -> Iterator[tuple[str, str, str, str]]:
+    """Yield each pinned skill: its name, the version, the command that removes the pin, and what follows it."""
+    lines = common.open_project().intent().skills
     for name, line in ((name, lines[name]) for name in names if name in lines):
         place, version = line.remote(), (line.version or "").lstrip("= ")
         again = ["--as", name] if line.name else []
@@ -147,9 +166,7 @@ def _show_pins(names: Sequence[str], common: Common) -> None:
             then = f"to pin another: {common.command('install', str(replace(place, rev='REV')), *again)}"
         else:
             continue
-        # A command at the end of a line stays in one row, for copying.
-        common.terminal.say(f"skillhub.toml pins {name} to {version}; to allow newer versions: {allow}")
-        common.terminal.say(then)
+        yield name, version, allow, then
 
 
 def _show_listed(before: Mapping[str, Wanted], outcome: Outcome, common: Common) -> bool:
@@ -305,6 +322,8 @@ def update(
             common.say_nothing_locked("update", common.wanted().skills)
         if names and not outcome.skills:
             _show_pins(names, common)
+        elif not chosen:
+            _show_all_pins(common)
         return _BEHIND if outcome.skills or outcome.left_out or outcome.pending else 0
     options = enabling.options(common, enable=not no_enable, frozen=frozen, trusted=trusted_sources(trust_source))
     ports = open_ports(common, allow_unsigned=allow_unsigned)
@@ -323,6 +342,8 @@ def update(
     status = finish(common, outcome, options, "update", "updated")
     if names and not outcome.changed:
         _show_pins(names, common)
+    elif not chosen:
+        _show_all_pins(common)
     return status or (_BEHIND if outcome.pending and not common.dry_run else 0)
 
 

@@ -436,6 +436,21 @@ def test_a_pinned_version_is_named_with_the_command_that_changes_it(shell):
     assert shell.run("update", "systematic-debugging", "--yes", "--json").json["skills"][0]["version"] == "1.1.0"
 
 
+@pytest.mark.parametrize("words", [["update"], ["update", "--check"]])
+def test_an_update_of_all_names_pinned_skills_and_the_command_that_changes_a_pin(shell, words):
+    skills = ("systematic-debugging@1.0.0", "code-review@1.0.0", "release-notes")
+    assert shell.run("install", *(f"github:{each}" for each in skills), "--yes").status == 0
+    done = shell.run(*words)
+    assert (done.status, "release-notes" in done.err) == (0, False)
+    says = "skillhub.toml pins code-review to 1.0.0, systematic-debugging to 1.0.0; how to change a pin: "
+    assert f"{says}skillhub update code-review\n" in done.err
+    assert "skillhub.toml pins code-review to 1.0.0; to allow" in shell.run("update", "code-review").err
+    assert "pins" not in shell.run(*words, "--json").err
+    for name in ("code-review", "systematic-debugging"):
+        assert shell.run("remove", name).status == 0
+    assert "pins" not in shell.run(*words).err
+
+
 def test_a_lock_that_went_back_is_reported_once_and_its_row_has_no_empty_line(shell):
     files = [shell.project / "skillhub.lock", shell.project / "skillhub.toml"]
     assert shell.run("install", "github:systematic-debugging@1.0.0", "--yes").status == 0
