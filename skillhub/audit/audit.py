@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 from skillhub import errors
@@ -108,6 +108,7 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
     locations = Locations(ports.project, state.lock)
     subjects = _subjects(request, state.lock, ports)
     sources = Inquiry(state, locations, ports, refresh=request.refresh)
+    sources.notes += subjects.notes
     sources.ask_registries(subjects.locked)
     sources.ask_advisories()
     findings = [*sources.configured(subjects.aliases)]
@@ -178,11 +179,16 @@ def looked_at(request: AuditRequest, ports: Ports) -> Iterator[tuple[str, Tree]]
 
 @dataclass(frozen=True, slots=True)
 class _Subjects:
-    """What a request covers here: locked skills, folders of unmanaged skills that agents read, and sources."""
+    """What a request covers here: locked skills, folders of unmanaged skills that agents read, and sources.
+
+    Attributes:
+        notes: What was not searched.
+    """
 
     locked: tuple[str, ...]
     unmanaged: tuple[str, ...]
     aliases: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 def _subjects(request: AuditRequest, lock: Lock, ports: Ports) -> _Subjects:
@@ -193,7 +199,8 @@ def _subjects(request: AuditRequest, lock: Lock, ports: Ports) -> _Subjects:
     in_package = {path for path in loose if is_package and copies.is_in_package(path, ports.project)}
     is_meant = in_package | {each.path for each in named if names_of(each).intersection(request.names)}
     unmanaged_copies = tuple(path for path in loose if is_all or path in is_meant)
-    unmanaged_copies += tuple(_nested(ports)) if is_all and not request.sources_alone else ()
+    notes: list[str] = []
+    unmanaged_copies += tuple(_nested(notes, ports)) if is_all and not request.sources_alone else ()
     known = {*lock.skills, *chain(*map(names_of, named))}
     for name in request.names:
         if name not in known and os.path.lexists(name):
@@ -203,24 +210,28 @@ def _subjects(request: AuditRequest, lock: Lock, ports: Ports) -> _Subjects:
     used = dict.fromkeys(lock.skills[name].source for name in locked)
     aliases = [alias for alias in used if alias in lock.sources]
     aliases += [alias for alias in ports.sources.all() if is_all and alias not in used]
-    return _Subjects(locked, () if request.sources_alone else unmanaged_copies, tuple(aliases))
+    return _Subjects(locked, () if request.sources_alone else unmanaged_copies, tuple(aliases), tuple(notes))
 
 
 _FOLDERS_MAX = 100_000
 _OF_SKILLS = deferred(r"[\\/]skills?(?:-[^\\/]+)?\Z")
 
 
-def _nested(ports: Ports) -> Iterator[str]:
+def _nested(notes: list[str], ports: Ports) -> Iterator[str]:
     """Yield each skill in a folder that some agent may read, though no table names it: below the project, of a mode.
 
     Such are ``src/.claude/skills``, ``.roo/skills-code`` and those of agents that skillhub does not know. The copies
-    in packages, and in another project of this user below this one, are left out.
+    in packages, and in another project of this user below this one, are left out. If there are more folders than are
+    searched, ``notes`` gets a line.
     """
     project, around = ports.project, (ports.user_home, ports.environ)
     if project.scope == "user" or os.path.realpath(project.base) == os.path.realpath(ports.user_home):
         return
     searched = {*map(os.path.realpath, copies.agent_folders(project, *around))}
-    for folder, names, _ in islice(os.walk(project.base), _FOLDERS_MAX):
+    for number, (folder, names, _) in enumerate(os.walk(project.base)):
+        if number == _FOLDERS_MAX:
+            notes.append(f"only the first {_FOLDERS_MAX} folders of the project were searched for skills of agents")
+            return
         hidden = (os.path.join(folder, each) for each in sorted(names) if each[:1] == ".")
         inside = (os.path.join(each, name) for each in hidden for name in next(os.walk(each), ("", [], []))[1])
         tops = filter(_OF_SKILLS.search, inside)

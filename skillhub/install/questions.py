@@ -50,8 +50,8 @@ def consent_questions(
         diff: The command that shows the lines that change, if one does.
     """
     consent = record.consent_to(candidate.entry) if record else None
-    is_advised = any(each.rule == "advisory" or each.severity == "critical" for each in candidate.findings)
-    if consent and (consent is record or not is_advised):
+    asks_again = any(each.rule == "advisory" or each.severity == "critical" for each in candidate.findings)
+    if consent and (consent is record or not asks_again):
         return []
     # The reasons against the install come before the question whether to install.
     subject = candidate.name, candidate.tree, candidate.findings

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from skillhub.audit import audit as audit_module
 from skillhub.audit.audit import AuditRequest, audit, names_and_paths
 from skillhub.audit.report import RULES
 from skillhub.errors import NotFound, SourceError, StateError, UsageError
@@ -223,6 +224,16 @@ def test_an_audit_reports_the_copy_of_a_skill_that_left_the_lock_as_verify_does(
     assert "not-enabled" in local.problems(name)
     rules = {each.rule for each in report(local).findings if each.path == copy}
     assert "not-enabled" in rules and "unmanaged" not in rules
+
+
+def test_an_audit_says_where_its_search_below_the_project_ends(local, monkeypatch):
+    for number in range(5):
+        skill(local.base / f"part-{number}/.claude/skills", "stray")
+    assert len([each for each in report(local).findings if each.rule == "unmanaged"]) == 5
+    monkeypatch.setattr(audit_module, "_FOLDERS_MAX", 3)
+    done = report(local)
+    assert "only the first 3 folders of the project were searched for skills of agents" in done.notes
+    assert len([each for each in done.findings if each.rule == "unmanaged"]) < 5
 
 
 def test_a_copy_of_a_disabled_skill_is_reported_once(local):
