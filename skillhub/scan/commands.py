@@ -100,6 +100,7 @@ _BEGINS: Final = deferred(
     rb"(?:(?:/\w+)*/)?(?:(?:sudo|doas|command|exec|env|nohup)\s+(?:-\w+\s+)*(?:(?:/\w+)*/)?)*$"
 )
 _TEXT_ENDS = deferred(rb"[\\\"']\s{0,4}[,)\]}]$")
+_JOINED = deferred(rb"(?:\+\s*|\w=)[fbru]{0,2}[\"'`]$")
 _ERASES = deferred(
     rb"(?:(?:^|[\s;&|(`\"'])(?:rm|shred|truncate|unlink)\s[^;|&]{0,120}|/dev/null\s{1,4}(?:>\s?)?|(?:^|[\s;&:|])>\s{0,2})[\"']?$"
 )
@@ -160,8 +161,9 @@ def _is_run(context: MatchContext) -> str | None:
 
 
 def _is_deleted(context: MatchContext) -> str | None:
-    """Judge the deletion of everything: within the text of a program it may be a word to look for."""
-    return _is_run(context) if _TEXT_ENDS.search(context.first) else THE_RULE
+    """Judge the deletion of everything: a text of its own may be a word to look for."""
+    is_word = _TEXT_ENDS.search(context.first) and not _JOINED.search(context.before)
+    return _is_run(context) if is_word else THE_RULE
 
 
 def _is_erased(context: MatchContext) -> str | None:

@@ -80,6 +80,8 @@ FILES = {
     "SH405": [
         ("a.sh", 'for f in ~/Documents/*; do openssl enc -aes-256-cbc -k x -in "$f" -out "$f.enc" && rm "$f"; done'),
         ("a.sh", "tar czf - ~/Documents | gpg -c --batch --passphrase x > ~/d.gpg && rm -rf ~/Documents"),
+        ("a.py", 'import os\nos.system("cd / && " + "rm -rf ~/")'),
+        ("a.py", 'import os\nsteps = dict(last="rm -rf ~/")\nos.system(steps["last"])'),
         ("a.sh", "find ~ -type f -exec shred -u {} +"),
         ("a.sh", "cat /dev/urandom > /dev/sda"),
         ("a.ps1", "Get-WmiObject Win32_ShadowCopy | ForEach-Object { $_.Delete() }"),
