@@ -140,11 +140,12 @@ def read_unchecked(project: Project) -> State:
 
 
 def _records(lock: Lock, project: Project) -> Records:
-    """Return the records, with pending ones that the lock has now; one without provenance gets that of the lock."""
+    """Return the records, with pending and left ones that the lock has; the lock adds a provenance that one lacks."""
     records = project.records()
     pending = records.pending
     entries = lock.skills.items()
     records = records.arrived({k: e.tree for k, e in entries if k not in pending or pending[k].is_of(e)})
+    records = records.returned(lock.skills)
     completed = {
         name: replace(record, provenance=Provenance.of(lock.skills[name]))
         for name, record in records.skills.items()

@@ -22,7 +22,7 @@ from skillhub.install.need_questions import config_files, remove_servers, unneed
 from skillhub.install.obtain import by_lock
 from skillhub.model.hosts import Scope
 from skillhub.model.lock import Lock
-from skillhub.model.provenance import Record, Records, source_changes
+from skillhub.model.provenance import Record, source_changes
 from skillhub.model.question import Answers, Asked
 from skillhub.model.skill import Skill
 from skillhub.project import copies, mcp_config
@@ -336,7 +336,11 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
             message = f"{wanted[0]} is wanted again: lock or skillhub.toml changed meanwhile"
             raise StateError(message, where=ports.project.intent_path, hint="run the command again")
         linker = _saving(cleared, state, ports)
-        lock, records = _without(frozenset(names), now)
+        lock = _without(frozenset(names), now.lock)
+        # What skillhub.toml no longer requires may come back with another branch; what the user removes is forgotten.
+        records = now.records.leaving(names) if unwanted else now.records.without(names)
+        if not (records.skills or records.left):  # the next install chooses agents as the first one did
+            records = replace(records, agents=())
         ports.project.write_records(now.records)  # a state that cannot be written is refused before the first change
         ports.project.edit_intent({}, names)
         if os.path.lexists(ports.project.lock_path):  # for `sync`, an empty lock in its place would remove all skills
@@ -376,17 +380,11 @@ def orphans(removed: Sequence[str], state: State) -> list[str]:
     return leaving[named:]
 
 
-def _without(names: frozenset[str], state: State) -> tuple[Lock, Records]:
-    """Return lock and records without these skills, and without the sources that no other skill uses.
-
-    Without any record left, the chosen agents are dropped, too: the next install chooses them as the first one did.
-    """
-    skills = {name: entry for name, entry in state.lock.skills.items() if name not in names}
+def _without(names: frozenset[str], lock: Lock) -> Lock:
+    """Return the lock without these skills, and without the sources that no other skill uses."""
+    skills = {name: entry for name, entry in lock.skills.items() if name not in names}
     used = {entry.source for entry in skills.values()}
-    sources = {alias: source for alias, source in state.lock.sources.items() if alias in used}
-    records = {name: record for name, record in state.records.skills.items() if name not in names}
-    agents = state.records.agents if records else ()
-    return Lock(skills, sources), replace(state.records, skills=records, agents=agents)
+    return Lock(skills, {alias: source for alias, source in lock.sources.items() if alias in used})
 
 
 def _ask(names: Sequence[str], state: State, ports: Ports, dry_run: bool) -> tuple[list[Linking], tuple[Asked, ...]]:

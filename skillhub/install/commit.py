@@ -136,7 +136,7 @@ def commit(
         agents = tuple(dict.fromkeys((*now.records.agents, *options.agents)))
         created_paths = tuple(dict.fromkeys((*now.records.created_paths, *created_paths)))
         moved = admission.moved_records(after, now.lock, lock, ports)
-        records = Records(moved, agents=agents, created_paths=created_paths)
+        records = replace(now.records, skills=moved, agents=agents, created_paths=created_paths)
         if text is not None:
             # After a crash once the lock is written, `sync` knows from these that the user agreed to its entries.
             pending = {change.name: records.skills[change.name] for change in changes}
@@ -565,7 +565,7 @@ def decide(plan: Plan, asked: Sequence[Asked], is_satisfied: NeedCheck) -> Chang
         provenance=Provenance.of(candidate.entry),
         rev=(consent.rev if consent else None) or candidate.entry.rev,  # a lock may name another one
         digest=(consent.digest if consent else None) or candidate.entry.digest,
-        former=before.before(candidate.entry) if before else (),
+        former=before.before(candidate.entry.tree) if before else (),
     )
     if before is not None:
         base = replace(base, mcp=before.mcp, link=before.link)

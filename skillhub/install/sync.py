@@ -227,9 +227,9 @@ def _carry_out(
     after = {
         name: record if name in kept or state.enabled(name) else replace(record, enabled=False, links=())
         for name, record in records.items()
-        if name in kept or name in state.lock.skills or record.mcp
     }
-    new_records = replace(state.records, skills=after)
+    gone = [name for name in records if not (name in kept or name in state.lock.skills or records[name].mcp)]
+    new_records = replace(state.records, skills=after).leaving(gone)
     changed |= new_records != ports.project.records()
     links.write_records(new_records, ports)
     return changed

@@ -7,7 +7,7 @@ origin in the lock and must have the signer in the lock.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from operator import not_
@@ -424,11 +424,16 @@ class Record(Consent):
         """Return the consent to the lock's entry, this one or a former one; None without one."""
         return next((each for each in self.consents if each.is_of(entry)), None)
 
-    def before(self, entry: Locked) -> tuple[Consent, ...]:
-        """Return the ``former`` consents of the record that follows this one with the consent to another entry."""
+    def before(self, tree: Digest) -> tuple[Consent, ...]:
+        """Return the ``former`` consents of the record that follows this one, with ``tree``."""
         own = Consent(tree=self.tree, provenance=self.provenance, rev=self.rev, digest=self.digest)
-        kept = (each for each in (own, *self.former) if each.tree not in (NO_FILES, entry.tree))
+        kept = (each for each in (own, *self.former) if each.tree not in (NO_FILES, tree))
         return tuple(kept)[:_FORMER_MAX]
+
+    @property
+    def remembered(self) -> Record:
+        """What stays of the record when the skill leaves the lock: the consents, and why it is disabled."""
+        return Record(tree=NO_FILES, enabled=False, disabled_by=self.disabled_by, former=self.before(NO_FILES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,6 +444,7 @@ class Records:
         agents: The agents that a person chose for the project.
         pending: Records of skills that a person has agreed to and that the lock lacks; they count once it has them.
         created_paths: Folders and files of agents that skillhub created; paths as in ``links``.
+        left: What is ``remembered`` of skills that left the lock; it counts once the lock has them again.
         project: The path of the project in the record file, for those who have the file alone; empty without a file.
     """
 
@@ -446,6 +452,7 @@ class Records:
     agents: tuple[str, ...] = ()
     pending: Mapping[str, Record] = field(default_factory=dict)
     created_paths: tuple[str, ...] = ()
+    left: Mapping[str, Record] = field(default_factory=dict)
     project: str = field(default="", compare=False)
 
     def enabled(self, locked: Mapping[str, Locked]) -> set[str]:
@@ -470,6 +477,24 @@ class Records:
                 skills[name] = replace(record, links=tuple(dict.fromkeys((*record.links, *before))))
         return replace(self, skills=skills, pending={})
 
+    def returned(self, locked: Collection[str]) -> Records:
+        """Return the records with those of ``left`` that the lock has again."""
+        back = {name: record for name, record in self.left.items() if name in locked}
+        left = {name: record for name, record in self.left.items() if name not in locked}
+        return replace(self, skills={**back, **self.skills}, left=left) if back else self
+
+    def without(self, names: Collection[str]) -> Records:
+        """Return the records without these skills."""
+        skills, left = ({k: v for k, v in each.items() if k not in names} for each in (self.skills, self.left))
+        return replace(self, skills=skills, left=left)
+
+    def leaving(self, names: Collection[str]) -> Records:
+        """Return the records without these skills, which are remembered for a lock that has them again."""
+        gone = {name: self.skills[name].remembered for name in names if name in self.skills}
+        known = {name: record for name, record in gone.items() if record.former or record.disabled_by}
+        rest = self.without(names)
+        return replace(rest, left={**rest.left, **known})
+
     def dump(self, project: str) -> bytes:
         """Return the bytes of the record file of the project at the path ``project``."""
         facts = {each.name: getattr(self, each.name) for each in fields(self)} | {"project": project}
@@ -487,7 +512,7 @@ class Records:
         """
         with hinting("move the file away; skillhub install creates it again and asks again"):
             file = RecordsFile.parse(data, where)
-        return cls(file.skills, file.agents, file.pending, file.created_paths, file.project)
+        return cls(file.skills, file.agents, file.pending, file.created_paths, file.left, file.project)
 
 
 class RecordsFile(Document):
@@ -501,3 +526,4 @@ class RecordsFile(Document):
     skills: Members[SkillName, Record]
     pending: Members[SkillName, Record] = Field(default_factory=dict, alias="coming", exclude_if=not_)
     created_paths: Items[str] = Field((), alias="made", exclude_if=not_)
+    left: Members[SkillName, Record] = Field(default_factory=dict, exclude_if=not_)

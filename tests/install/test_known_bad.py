@@ -196,6 +196,22 @@ def test_attack_a_lock_returns_to_an_agreed_version_with_a_new_advisory(scene):
     assert "fixed in 1.1.0" in answers.seen[0].details[0]
 
 
+def test_attack_a_lock_has_an_agreed_version_again_with_a_new_advisory(scene):
+    with_hello = {path: path.read_bytes() for path in scene.machine.base.iterdir() if path.is_file()}
+    (scene.machine.base / "skillhub.lock").write_text('{"skills": {}, "sources": {}, "version": 1}\n')
+    (scene.machine.base / "skillhub.toml").write_text("[skills]\n")
+    assert scene.machine.sync().changed
+    ranges = semver(("introduced", "0"), ("fixed", "1.1.0"))
+    publish_advisories(scene, osv([package(**ranges)], database_specific={"severity": "HIGH"}))
+    restart(scene.machine)
+    for path, data in with_hello.items():
+        path.write_bytes(data)
+    found(scene.machine)  # it reads the advisories
+    answers = Answers()
+    refused(scene.machine, Refused, lambda: scene.machine.install(answers=answers))
+    assert answers.kinds_seen == ["finding", "install"]
+
+
 @pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "collected"])
 def test_attack_a_patch_makes_a_version_the_one_that_an_advisory_names(scene, is_stored):
     older = (scene.machine.base / "skillhub.lock").read_text()

@@ -90,6 +90,20 @@ def test_attack_a_lock_returns_to_an_agreed_release_that_was_withdrawn(scene, do
     scene.refuses(Withdrawn, acts(machine)[door])
 
 
+@pytest.mark.parametrize("door", DOORS)
+def test_attack_a_lock_has_an_agreed_release_again_that_was_withdrawn(scene, door):
+    with_hello = {path: path.read_bytes() for path in scene.machine.base.iterdir() if path.is_file()}
+    (scene.machine.base / "skillhub.lock").write_text('{"skills": {}, "sources": {}, "version": 1}\n')
+    (scene.machine.base / "skillhub.toml").write_text("[skills]\n")
+    acts(scene.machine)["sync"]()
+    assert [len(each.former) for each in scene.machine.project.records().left.values()] == [1]
+    change(scene, withdraw, "hello@1.0.0", "bad")
+    machine = heard(scene)
+    for path, data in with_hello.items():
+        path.write_bytes(data)
+    scene.refuses(Withdrawn, acts(machine)[door])
+
+
 def patch_back(scene, older):
     """Add a patch to the lock that makes the locked version the one of ``older``, an earlier lock."""
     machine, path = scene.machine, scene.machine.base / "skillhub.lock"

@@ -61,7 +61,11 @@ def test_sync_removes_skills_that_left_the_lock_and_keeps_foreign_ones(world):
     )
     left = [path.name for folder in (".agents", ".claude") for path in (world.base / folder / "skills").iterdir()]
     assert left == ["foreign"]
-    assert world.project.records().skills == {}
+    records = world.project.records()
+    assert (records.skills, {name: len(each.former) for name, each in records.left.items()}) == (
+        {},
+        {"code-review": 1, "plain": 1},
+    )
     assert not any("taken out" in each for each in world.sync().warnings)
 
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
-from skillhub.formats.digest import Digest
+from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.model.lock import DeclaredNeed
-from skillhub.model.provenance import Facts, Provenance, Record, Records
+from skillhub.model.provenance import Consent, Facts, Provenance, Record, Records
 
 TREE = Digest.of(b"tree")
 NEED = DeclaredNeed("env", "TOKEN", "Läßt ein\nzweites", True)
@@ -31,6 +31,7 @@ FULL = Records(
     },
     ("claude-code", "codex"),
     created_paths=(".claude", ".claude/skills"),
+    left={"old": Record(tree=NO_FILES, enabled=False, former=(Consent(tree=TREE),))},
 )
 DOCUMENT = json.loads(FULL.dump("/srv/project"))
 

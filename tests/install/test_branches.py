@@ -1,0 +1,132 @@
+"""A branch without a skill: ``sync`` and ``install`` take it away, and remember what the user agreed to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from skillhub.errors import Refused
+from skillhub.formats.digest import NO_FILES
+from skillhub.model.provenance import Record
+from tests.support.world import Answers, World, refused, skill
+
+Branch = dict[Path, bytes]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path)
+    world.install(str(skill(world.base / "src", "plain")))
+    return world
+
+
+@pytest.fixture
+def alone(world: World) -> Branch:
+    """The branch that has the skill ``plain``."""
+    return documents(world)
+
+
+@pytest.fixture
+def both(world: World, alone: Branch) -> Branch:
+    """The branch that has the skill ``more`` too. The user agreed to it, and it is enabled."""
+    world.install(str(skill(world.base / "src", "more")))
+    return documents(world)
+
+
+def documents(world: World) -> Branch:
+    """Return the lock and the intent, as a branch has them."""
+    return {path: path.read_bytes() for path in world.base.iterdir() if path.is_file()}
+
+
+def switch(branch: Branch) -> None:
+    for path, data in branch.items():
+        path.write_bytes(data)
+
+
+def leave_by_sync(world: World, alone: Branch) -> None:
+    switch(alone)
+    assert world.sync().changed
+
+
+def leave_by_install(world: World, alone: Branch) -> None:
+    """Only the intent changes, as a merge may leave it: ``install`` removes what it does not require."""
+    switch({path: data for path, data in alone.items() if path.suffix == ".toml"})
+    assert world.install().changed
+
+
+LEAVE = pytest.mark.parametrize("leave", [leave_by_sync, leave_by_install])
+Leave = Callable[[World, Branch], None]
+
+
+@LEAVE
+@pytest.mark.parametrize("options", [{}, {"frozen": True}], ids=["default", "frozen"])
+def test_a_lock_that_has_an_agreed_skill_again_asks_nothing(world: World, alone, both, leave: Leave, options) -> None:
+    for _ in range(2):
+        leave(world, alone)
+        assert (world.copy("more").exists(), {*world.project.records().skills}) == (False, {"plain"})
+        switch(both)
+        assert {each.name: each.state for each in world.sync().skills} == {"more": "disabled", "plain": "enabled"}
+        done = world.install(answers=Answers(), **options)
+        assert (world.answers.seen, done.changed, world.problems()) == ([], True, [])
+        assert (world.copy("more").exists(), world.project.records().left) == (True, {})
+
+
+@LEAVE
+def test_attack_other_content_under_the_remembered_name_asks(world: World, alone, both, leave: Leave) -> None:
+    leave(world, alone)
+    path = world.base / "src/more/SKILL.md"
+    path.write_text(path.read_text() + "More.\n")
+    world.on_another_machine().install(str(path.parent))
+    asked = refused(world, Refused, lambda: world.install(answers=Answers())).asked
+    assert "install" in [question.kind for question, _ in asked]
+
+
+@LEAVE
+def test_attack_another_origin_of_the_remembered_tree_asks(world: World, alone, both, leave: Leave) -> None:
+    leave(world, alone)
+    (world.base / "other").mkdir()
+    (world.base / "src/more").rename(world.base / "other/more")
+    switch({path: data.replace(b"src/more", b"other/more") for path, data in both.items()})
+    asked = refused(world, Refused, lambda: world.install(answers=Answers())).asked
+    assert "install" in [question.kind for question, _ in asked]
+
+
+@LEAVE
+def test_a_skill_that_the_user_disabled_stays_so(world: World, alone, both, leave: Leave) -> None:
+    world.disable("more")
+    leave(world, alone)
+    switch(both)
+    world.install(answers=Answers())
+    assert (world.record("more").disabled_by, world.copy("more").exists()) == ("user", False)
+    assert world.enable("more", answers=Answers()).skills[0].state == "enabled"
+
+
+def test_disabling_is_no_consent_when_the_skill_comes_back(world: World, alone) -> None:
+    world.on_another_machine().install(str(skill(world.base / "src", "more")))
+    both = documents(world)
+    world.disable("more")
+    leave_by_sync(world, alone)
+    switch(both)
+    for act in (world.install, lambda **answers: world.enable("more", **answers)):
+        assert refused(world, Refused, lambda act=act: act(answers=Answers())).asked
+    assert [each.state for each in world.sync().skills] == ["disabled", "enabled"]
+    assert world.record("more") == Record(tree=NO_FILES, enabled=False, disabled_by="user")
+
+
+def test_what_the_user_removes_is_forgotten(world: World, alone, both) -> None:
+    leave_by_sync(world, alone)
+    switch(both)
+    world.remove("more")
+    assert world.project.records().left == {}
+    switch(both)
+    assert refused(world, Refused, lambda: world.install(answers=Answers())).asked
+
+
+def test_a_skill_that_left_is_not_installed(world: World, alone, both) -> None:
+    """No command takes a remembered consent for a skill; the store need not keep its tree."""
+    leave_by_sync(world, alone)
+    records = world.project.records()
+    assert ({*records.left}, records.left["more"].tree, records.left["more"].links) == ({"more"}, NO_FILES, ())
+    assert [each.name for each in world.sync().skills] == ["plain"]
