@@ -28,7 +28,6 @@ class State:
     lock: Lock
     intent: Intent
     records: Records
-    files_digest: str = ""  # as ``Project.files_digest`` returned it
 
     @cached_property
     def trees(self) -> Collection[Digest]:
@@ -136,7 +135,7 @@ def read_unchecked(project: Project) -> State:
         FormatError, StateError: as for ``read_state``.
     """
     lock = project.lock()
-    return State(lock, project.intent(), _records(lock, project), project.files_digest())
+    return State(lock, project.intent(), _records(lock, project))
 
 
 def _records(lock: Lock, project: Project) -> Records:

@@ -137,17 +137,13 @@ class ProvedFolders:
             folder: The folder.
             beside: The suffix of the folder's name that names a file beside it, which must not change either.
         """
-        with suppress(OSError):
-            if self.look(folder, [""]):
-                return self.look(folder, [*paths_below(folder), *([beside] if beside else [])])
-        return None
-
-    def look(self, folder: str, names: Sequence[str]) -> Stamps | None:
-        """Return the stamps of these entries, each the text after the folder's path; None as for ``before``."""
+        if not (self._is_kept and self.is_believed):
+            return None
         now = time.time_ns()
         with suppress(OSError):
-            stamps = _stamps_of(folder, names) if self._is_kept and self.is_believed else None
-            return stamps if stamps and all(_prove(numbers, now) for numbers in stamps.stamps) else None
+            if _prove(_stamp(os.lstat(folder)), now):
+                stamps = _stamps_of(folder, [*paths_below(folder), *([beside] if beside else [])])
+                return stamps if all(_prove(numbers, now) for numbers in stamps.stamps) else None
         return None
 
     def keep(self, folder: str, tree: str, stamps: Stamps | None) -> None:
@@ -165,11 +161,6 @@ class ProvedFolders:
     def is_noted(self, name: str, facts: object) -> bool:
         """Return whether the note of this name has these facts."""
         return name in self.noted and bool(self._notes[name] == digest_of(facts))
-
-    def forget_note(self, name: str) -> None:
-        """Remove the note of a name."""
-        if self._is_kept and self._notes.pop(name, None) is not None:
-            self.is_changed = True
 
     @property
     def noted(self) -> Collection[str]:

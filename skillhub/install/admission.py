@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from skillhub.command.ports import Ports
 from skillhub.command.state import State
-from skillhub.disk.proved import code_stamps, digest_of, paths_below
+from skillhub.disk.proved import code_stamps, digest_of
 from skillhub.errors import BadSignature, Forbidden, KnownBad, NotFound, SignerChanged, SkillhubError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, parse_time, reinstall
@@ -38,7 +38,7 @@ from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree, lines_at
 from skillhub.net.fetch import by_agreement
 from skillhub.policy.policy import EVERYTHING, LASTING, Subject
 from skillhub.project.copies import left_the_lock
-from skillhub.project.last_seen import HINTS, LockedSkill, ReleaseStatus
+from skillhub.project.last_seen import LockedSkill, ReleaseStatus
 from skillhub.scan import capabilities_and_findings, scan
 from skillhub.sources.configured import Source
 from skillhub.trust.publishers import keys_of_publisher, publisher_of
@@ -499,26 +499,6 @@ def moved_records(records: Mapping[str, Record], before: Lock, after: Lock, port
 
 
 # What decides that a locked skill needs no work, besides the bytes of its files.
-
-
-def files_about(entries: Mapping[str, Locked], ports: Ports) -> list[str]:
-    """Return the files with these skills' pinned signers and their registries' last known state, and their folders.
-
-    Raises:
-        OSError: a folder cannot be read.
-    """
-    sources, found, roots = ports.sources.all(), list[str](), set[Digest]()
-    for name, entry in entries.items():
-        root = ports.root_of(entry, sources)
-        roots |= {root} if root else set()
-        if entry.signed_by:
-            found.append(ports.publishers.pin_path(pins.pin_name(name, entry, root)))
-    for folder in (ports.seen.of(root).folder for root in sorted(roots)):
-        targets, hints = os.path.join(folder, "targets"), os.path.join(folder, HINTS)
-        # The timestamps of a folder change as soon as a new file appears in it.
-        found += [os.path.dirname(folder), *(each for each in (folder, hints) if os.path.lexists(each))]
-        found += [f"{targets}{each}" for each in (paths_below(targets) if os.path.lexists(targets) else ())]
-    return found
 
 
 class SharedFacts:

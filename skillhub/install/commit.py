@@ -20,7 +20,6 @@ from skillhub.archive.limits import RESERVED
 from skillhub.command.ports import Options, Ports, chosen_agents
 from skillhub.command.state import State, read_state
 from skillhub.disk import files
-from skillhub.disk.proved import digest_of
 from skillhub.errors import FormatError, SecurityError, StateError, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import command
@@ -465,47 +464,21 @@ class Planner:
         yield from () if packages else record.links
 
     def unchanged(self, names: Collection[str], shared: admission.SharedFacts) -> set[str]:
-        """Return the locked skills for which ``plan`` is known to find no change, question or warning.
+        """Return the locked skills for which ``plan`` is known to find no change, question or warning."""
+        self.ports.seen.forget()  # since it was read, this command may have asked a registry
+        noted = self.ports.store.proved.noted
+        return {name for name in names if name in noted and self._is_unchanged(name, shared)}
 
-        If no fact that decides about any of them has changed since the last command, only their files are checked.
-        """
-        state, store = self.state, self.ports.store
-        agents = self.options.agents, [each.id for each in self.agents], self.folders, self.options.link
-        packages = state.intent.package, sorted((name, *sorted(each)) for name, each in self.packages.items())
-        facts = shared.facts, state.files_digest, agents, packages
-        known = {name for name in names if name in store.proved.noted}
-        state_folder = self.ports.project.home.state
-        if not (state.files_digest and store.proved.holds(state_folder, digest_of((facts, sorted(known))))):
-            stamps = None
-            with suppress(OSError):
-                paths = admission.files_about({name: state.lock.skills[name] for name in known}, self.ports)
-                stamps = store.proved.look(state_folder, [each.removeprefix(state_folder) for each in paths])
-            self.ports.seen.forget()  # read them again: the decision is stored with the files seen above
-            undecided = {name for name in known if not self._is_decided(name, shared)}
-            for name in undecided:
-                store.proved.forget_note(name)  # until it is planned again: the facts cover exactly the noted names
-            known -= undecided
-            store.proved.keep(state_folder, digest_of((facts, sorted(known))), stamps if state.files_digest else None)
-        if known and self.ports.advisories.known():
-            known = {name for name in known if not admission.advised(name, state.lock.skills[name], None, self.ports)}
-        return {name for name in known if self._is_in_place(name)}
-
-    def _is_decided(self, name: str, shared: admission.SharedFacts) -> bool:
-        record, entry = self.state.agreed(name), self.state.lock.skills[name]
+    def _is_unchanged(self, name: str, shared: admission.SharedFacts) -> bool:
+        record, store = self.state.agreed(name), self.ports.store
         facts = admission.deciding_facts(name, shared, self.state, self.ports)
         return (
-            self.ports.store.proved.is_noted(name, facts)
+            store.proved.is_noted(name, facts)
             and record is not None
             and facts is not None
-            and not self._unfit(entry)
+            and not self._unfit(self.state.lock.skills[name])
             and self.options.link in (None, record.link)
             and {*self.links(name, self.folders)} <= {*record.links}
-        )
-
-    def _is_in_place(self, name: str) -> bool:
-        record, store = self.state.agreed(name), self.ports.store
-        return (
-            record is not None
             and (not self.packages or {*self._kept(name, record)} == {*record.links})
             and self.linker.is_in_place(record)
             and store.proved.holds(store.path(record.tree), record.tree)

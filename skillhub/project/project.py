@@ -135,11 +135,6 @@ class Project:
         """Return the lock as last read, for callers that need it once for each skill. Raises as ``lock``."""
         return self.parsed_files[self.lock_path][1] if self.lock_path in self.parsed_files else self.lock()
 
-    def files_digest(self) -> str:
-        """Return the digests of lock, intents and record, as last read, in one text; empty with a bundle's lock."""
-        read = sorted((path, data) for path, (data, _) in self.parsed_files.items() if data is not None)
-        return "" if self.brought is not None else repr([(path, sha256(data).hexdigest()) for path, data in read])
-
     def lock(self) -> Lock:
         """Return the lock; an absent one is empty.
 

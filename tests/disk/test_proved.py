@@ -223,14 +223,6 @@ def test_another_tree_folder_or_fact_is_not_proved(index, folder):
     assert found.is_noted("plain", ("some", "facts"))  # a query changes nothing
 
 
-def test_forget_note_removes_a_note_only_if_notes_are_kept(index):
-    for how, is_kept in (({"kept": False}, True), ({}, False)):
-        found = ProvedFolders(str(index), believed=True, **how)
-        found.forget_note("plain")
-        found.save()
-        assert ProvedFolders(str(index), believed=True).is_noted("plain", ("some", "facts")) == is_kept
-
-
 def test_without_belief_the_index_hashes_and_forgets_differences(index, folder):
     checking = ProvedFolders(str(index))
     assert not checking.holds(str(folder), TREE)
