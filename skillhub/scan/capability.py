@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
@@ -17,10 +17,10 @@ from typing import Final
 from skillhub.formats.text import clean, deferred, words
 from skillhub.model.finding import DECLARATIONS_UNKNOWN, NETWORK_UNKNOWN
 from skillhub.model.manifest import Manifest
-from skillhub.model.tree import DECLARATIONS, SKILL_MD, File, Tree
+from skillhub.model.tree import DECLARATIONS, SKILL_MD, Tree
 from skillhub.scan.code import encoded_commands
-from skillhub.scan.offline import is_offline, is_offline_shell, names_network
-from skillhub.scan.running import PROGRAMS, running, runs_by_itself, started_parts
+from skillhub.scan.offline import names_network
+from skillhub.scan.running import SCRIPTS, running, started_parts
 from skillhub.scan.skill_files import SkillFiles, SourceFile
 from skillhub.scan.views import Letters, Literals
 
@@ -45,15 +45,6 @@ _NOWHERE = deferred(
 # Claude Code runs `` !`command` `` and blocks of ```! before the model sees the text. The pattern starts with the
 # fixed byte and looks behind from there: that is ten times as fast as a pattern that starts with the lookbehind.
 _SHELL = deferred(r"!(?:(?<![\w`)\]!]!)`[^`]|(?<=```!)(?=[ \t]*$))", re.MULTILINE)
-
-_COMMANDS = deferred(r"!`([^`]*)`|```!([^`]*)```")
-# A program that the interpreter of another language runs; each of the two may read it differently.
-_FILE_OF_IT = r"[ \t]+(?:-\S+[ \t]+){0,5}[\"'<]?[^\s\"'`|;&]*"
-_OTHER_PROGRAM = deferred(
-    rf"(?<![\w./-])(?:(?!python|pypy)(?:{PROGRAMS}|source|\.){_FILE_OF_IT}\.pyw?\b"
-    rf"|(?!(?:ba|da)?sh\b)(?:{PROGRAMS}){_FILE_OF_IT}\.(?:ba)?sh\b)"
-)
-_PROGRAM_FILES = (".py", ".sh", ".bash")
 _OF_ANOTHER = tuple(f"/{path}" for path in DECLARATIONS)
 _NETWORK_TOOLS = frozenset({"webfetch", "websearch"})
 
@@ -76,9 +67,9 @@ def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = No
 
 def _capabilities(manifest: Manifest, sources: SkillFiles) -> set[str]:
     body = _instructions(manifest, sources.files.get(SKILL_MD))
+    programs = {*running(sources.held, body, lambda path: sources.files[path].without_nul)}
     run = {
-        path: sources.files[path].without_nul
-        for path in running(sources.held, body, lambda path: sources.files[path].without_nul)
+        path: file.without_nul for path, file in sources.files.items() if path in programs or path.startswith(SCRIPTS)
     }
     named = defaultdict[str, set[str]](set)
     for kind, text in _declared(manifest):
@@ -108,7 +99,7 @@ def _capabilities(manifest: Manifest, sources: SkillFiles) -> set[str]:
     for kind, names in named.items():
         result.update(f"{kind}:{name}" for name in (names if len(names) <= NAMES_MAX else "*"))
     # A declaration that cannot be read may be that of a server.
-    if "mcp:?" in result or encoded or sources.cut or not _is_offline(sources.held, manifest, body, run):
+    if "mcp:?" in result or programs or encoded or sources.cut or _asks_for_network(manifest, body):
         result.add(NETWORK_UNKNOWN)
     return result | {f"env:{_capability_text(name)}" for name in variables(run.items())}
 
@@ -120,31 +111,16 @@ def _instructions(manifest: Manifest, source: SourceFile | None) -> Letters:
     return Letters(data, source.letters if source is not None and is_end else None)
 
 
-def _is_offline(tree: Mapping[str, File], manifest: Manifest, letters: Letters, run: Mapping[str, Letters]) -> bool:
-    """Return whether every file that runs provably stays offline, and the instructions name nothing of the network.
-
-    Instructions are not a program: what an agent does with them cannot be proved.
-    """
-    body = manifest.body
+def _asks_for_network(manifest: Manifest, body: Letters) -> bool:
+    """Return whether a skill runs commands without a file, or its tools or instructions name the network."""
     if manifest.hooks or any(need.server and need.server.command for need in manifest.requires):
-        return False
+        return True
     tools = (tool.partition("(") for tool in manifest.allowed_tools)
     named = ((name.strip().lower(), Letters(f"`{inner}".encode())) for name, _, inner in tools)
-    if any(name in _NETWORK_TOOLS or names_network(inner) for name, inner in named):
-        return False
-    commands = (match[1] or match[2] or "" for match in _COMMANDS.finditer(body))
-    if _SHELL.search(body) and not all(map(is_offline_shell, commands)):
-        return False
-    lines = body.split("\n") if any(suffix in body for suffix in _PROGRAM_FILES) else ()
-    if any(_OTHER_PROGRAM.search(line) for line in lines if any(suffix in line for suffix in _PROGRAM_FILES)):
-        return False
-    if names_network(letters):
-        return False
-    return all(
-        is_offline(
-            path, tree[path], letters, runs_anyway=not path.startswith("scripts/") or runs_by_itself(path, tree[path])
-        )
-        for path, letters in run.items()
+    return (
+        _SHELL.search(manifest.body) is not None
+        or names_network(body)
+        or any(name in _NETWORK_TOOLS or names_network(inner) for name, inner in named)
     )
 
 

@@ -14,6 +14,9 @@ from skillhub.model.tree import SKILL_MD, File
 from skillhub.scan.pattern import RUN_BY_NAME, WHOLE_NAMES, suffix_of
 from skillhub.scan.views import EXECUTABLE_MAGIC, Letters
 
+SCRIPTS: Final = "scripts/"
+# The folder ``scripts`` also contains data that scripts read.
+_DATA_FILES = (*words(".md .txt .json .yaml .yml .toml .xml .xsd .csv .tsv .css .svg .png .jpg .ttf"),)
 _DOCKERFILE = deferred(r"(?:dockerfile|containerfile)[.-].*|.*[.-](?:dockerfile|containerfile)")
 _RUNS_THERE = deferred(r"(?:^|/)(?:\.husky|\.githooks|\.git/hooks|\.github/(?:workflows|actions)|\.circleci)/")
 _PAGES = (".html", ".htm", ".xhtml", ".svg")
@@ -94,17 +97,17 @@ _WORK_MAX = 1 << 28
 
 
 def running(tree: Mapping[str, File], body: Letters, letters: Callable[[str], Letters]) -> list[str]:
-    """Return the paths of the files that run, in the order of the tree.
+    """Return the paths of the files that run, in the order of the tree; data of the folder ``scripts`` is none.
 
     Args:
         tree: The skill.
         body: The instructions.
         letters: Returns the letters of a file without NUL, by its path.
     """
-    run = {path for path, file in tree.items() if runs(path, file)}
+    run = {path for path, file in tree.items() if _runs(path, file)}
     documents = _Documents(tree.keys() - run - {SKILL_MD})
     named = documents.run_by([body])
-    waiting = sorted(run | named)
+    waiting = sorted(run | named | {path for path in tree if path.startswith(SCRIPTS)})
     while waiting and documents.left:
         more = documents.run_by(letters(path) for path in waiting if len(tree[path].data) <= _TEXT_MAX)
         named |= more
@@ -112,17 +115,13 @@ def running(tree: Mapping[str, File], body: Letters, letters: Callable[[str], Le
     return [path for path in tree if path in run or path in named]
 
 
-def runs(path: str, file: File) -> bool:
+def _runs(path: str, file: File) -> bool:
     """Return whether a file runs, by its execute bit, its folder, its first bytes or its name."""
-    return path.startswith("scripts/") or runs_by_itself(path, file)
-
-
-def runs_by_itself(path: str, file: File) -> bool:
-    """Return the same without regard to the folder ``scripts``, which also contains data of the scripts."""
     folded = path.lower()
     name = folded.rpartition("/")[2]
     return (
-        file.executable
+        (path.startswith(SCRIPTS) and not folded.endswith(_DATA_FILES) and file.data.strip() != b"")
+        or file.executable
         or file.data.startswith((b"#!", b"\xef\xbb\xbf#!"))
         or suffix_of(folded) in RUN_BY_NAME
         or name in WHOLE_NAMES
