@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from heapq import nsmallest
+from itertools import islice
 from math import ceil
 from typing import Annotated, Literal, Self
 from urllib.parse import unquote
@@ -30,6 +31,7 @@ ECOSYSTEM = "AgentSkills"
 CAP = 32 << 20
 _TEXT_MAX = 300  # the most characters of a summary that are shown
 _FIXES_TRIED = 8  # the most fixed versions that are checked against all ranges, which may be many
+_MATCHES_MAX = 100  # the most matches of one skill, and of one digest, which many skills of a lock may have
 # The words for a severity in GitHub's advisories, which have a word where others have a CVSS vector.
 _WORDS: Mapping[str, Severity] = {**{severity.upper(): severity for severity in SEVERITIES}, "MODERATE": "medium"}
 
@@ -302,7 +304,7 @@ class AdvisoryIndex:
     """
 
     def __init__(self, feeds: Iterable[AdvisoryFeed], now: datetime) -> None:
-        self._by_digest: defaultdict[str, list[Match]] = defaultdict(list)
+        self._by_digest: defaultdict[str, dict[str, Match]] = defaultdict(dict)
         self._by_name: defaultdict[str, list[tuple[AdvisoryFeed, Match, OsvAffected]]] = defaultdict(list)
         for feed in feeds:
             for digest, reason in feed.document.digests.items():
@@ -324,18 +326,20 @@ class AdvisoryIndex:
 
     def _add(self, digest: str, match: Match) -> None:
         if digest != NO_FILES:  # also the digest of an empty file, which many honest skills have
-            self._by_digest[digest].append(match)
+            matches = self._by_digest[digest]
+            if len(matches) <= _MATCHES_MAX:
+                matches.setdefault(match.id, match)
 
     def __bool__(self) -> bool:
         """Whether there is any advisory."""
         return bool(self._by_digest or self._by_name)
 
     def matches(self, subject: AdvisorySubject) -> tuple[Match, ...]:
-        """Return the matches with a skill, worst first, each id once: feeds may rank one id differently."""
-        digests = subject.digests() if self._by_digest else {}
-        # The artifact and the tree come last in ``digests``, and are named rather than a file.
-        of_digests = ((by, self._by_digest.get(digest, ())) for digest, by in reversed([*digests.items()]))
-        all_matches = [replace(match, by=by) for by, matches in of_digests for match in matches]
+        """Return the matches with a skill, worst first, each id once: feeds may rank one id differently.
+
+        The last of very many says that there are others.
+        """
+        all_matches = [*islice(self._of_digests(subject), _MATCHES_MAX + 1)]
         named = self._by_name.get(subject.name, ())
         versions = subject.versions() if named else ()
         for feed, match, affected in named:
@@ -344,7 +348,20 @@ class AdvisoryIndex:
         worst: dict[str, Match] = {}
         for match in sorted(all_matches, key=lambda match: (-SEVERITIES.index(match.severity), match.id)):
             worst.setdefault(match.id, match)
-        return tuple(worst.values())
+        shown, others = [*worst.values()][:_MATCHES_MAX], [*worst.values()][_MATCHES_MAX:]
+        if others:
+            shown.append(replace(others[0], id="others", summary="more advisories match than are listed", fixed=None))
+        return tuple(shown)
+
+    def _of_digests(self, subject: AdvisorySubject) -> Iterator[Match]:
+        """Yield the matches by digest, each id once."""
+        digests = subject.digests() if self._by_digest else {}
+        seen: set[str] = set()
+        # The artifact and the tree come last in ``digests``, and are named rather than a file.
+        for digest, by in reversed([*digests.items()]):
+            new = {id_: match for id_, match in self._by_digest.get(digest, {}).items() if id_ not in seen}
+            yield from (replace(match, by=by) for match in new.values())
+            seen.update(new)
 
 
 def _shortened(text: str) -> str:

@@ -11,7 +11,7 @@ from skillhub.errors import FormatError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.model.advisory import AdvisoriesDocument, AdvisoryFeed, AdvisoryIndex, AdvisorySubject
 from skillhub.model.version import precedence
-from tests.support.effort import is_linear
+from tests.support.effort import is_linear, steps
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 ROOT, OTHER = Digest.of(b"root"), Digest.of(b"other")
@@ -376,6 +376,25 @@ def test_attack_the_cost_of_an_advisory_with_many_packages_is_linear():
         matches(osv([package()] * size, summary="", details="\u00e9" * size * 9))
 
     assert is_linear(work, 200)
+
+
+def test_attack_the_cost_of_many_advisories_on_one_digest_is_constant():
+    """The digest of a file that all skills of a lock have, such as a license, is looked up for each of them."""
+
+    def work(count):
+        advised = {"database_specific": {"digests": [BAD]}}
+        index = AdvisoryIndex([feed(*(osv(id=f"TEST-{number}", **advised) for number in range(count)))], NOW)
+        return steps(lambda: index.matches(subject(digests=[BAD])))
+
+    assert work(2000) == work(200)
+
+
+def test_attack_of_very_many_advisories_the_worst_are_named_and_that_there_are_others():
+    many = [osv([package()], id=f"TEST-{number:03}") for number in range(200)]
+    bad = osv(id="Z-1", database_specific={"digests": [BAD]})
+    found = AdvisoryIndex([feed(*many, bad)], NOW).matches(subject(digests=[BAD]))
+    assert [each.id for each in found] == ["Z-1", *(f"TEST-{number:03}" for number in range(99)), "others"]
+    assert str(found[-1]) == "others (high, by its version): more advisories match than are listed"
 
 
 def test_look_up_reads_only_advisories_of_the_name():
