@@ -68,3 +68,10 @@ def test_a_written_conflict_is_split_into_the_same_sides(ours, theirs):
 @given(st.binary())
 def test_any_bytes_raise_no_error(data):
     sides(data)
+
+
+def test_attack_sides_of_very_many_lines_are_one_difference():
+    """They are no locks; git's merge driver would take 2 GB of memory to compare 10 MiB of short lines."""
+    ours, theirs = b"\r" * 500_000 + b"a\n", b"b\n" + b"\r" * 500_000 + b"\n"
+    assert conflict(ours, theirs) == b"<<<<<<< ours\n" + ours + b"=======\n" + theirs + b">>>>>>> theirs\n"
+    assert sides(conflict(ours, theirs)) == (ours, theirs, None)
