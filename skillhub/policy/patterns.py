@@ -86,13 +86,13 @@ class Tool:
 
     def overlaps(self, other: Tool) -> bool:
         """Return whether both allow a common use of a tool, in any spelling of a command in this one."""
-        own, denied = self._by_any_agent(), other._by_any_agent()
+        own, denied = _by_any_agent(self), _by_any_agent(other)
         if not any(globs_overlap(name, other_name) for name in own.names for other_name in denied.names):
             return False
         if own.narrowed is None or denied.narrowed is None:
             return True
         widest = _widest(denied.narrowed)
-        return any(globs_overlap(_widest(command), widest) for command in _commands(own.narrowed))
+        return any(globs_overlap(command, widest) for command in _commands(own.narrowed))
 
     def is_within(self, other: Tool) -> bool:
         """Return whether ``other`` allows every use of a tool that this one allows."""
@@ -102,13 +102,6 @@ class Tool:
             return other.narrowed is None
         is_bare = other.narrowed.endswith(" *") and self.narrowed == other.narrowed[:-2]
         return is_bare or _glob_is_within(self.narrowed, other.narrowed)
-
-    def _by_any_agent(self) -> Tool:
-        name = self.names[0]
-        if name == "bash" or name in _OF_WINDOWS or not _SHELL.fullmatch(name):
-            return self
-        # Some of these agents read the restriction as the beginning of a command.
-        return Tool(("bash", *self.names), None if self.narrowed is None else f"{self.narrowed}*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +130,11 @@ class Pattern:
         for named_kind in set(kinds) & set(NAMED_KINDS):
             _CHECKS[named_kind](value)
         return cls(kind, value)
+
+    @property
+    def is_of_tools(self) -> bool:
+        """Whether the pattern names tools; the comparison with each tool of a skill takes long."""
+        return self.value is not None and fnmatchcase("tools", self.kind)
 
     def denies(self, capability: str) -> bool:
         """Return whether the capability overlaps with this pattern, or may do so."""
@@ -202,6 +200,16 @@ def _glob_is_within(inner: str, outer: str) -> bool:
     return fnmatchcase(inner, outer.replace("[", "[[]").replace("?", "[!*]"))
 
 
+@lru_cache(maxsize=1024)
+def _by_any_agent(tool: Tool) -> Tool:
+    """Return the tool under the names by which it runs commands in any agent."""
+    name = tool.names[0]
+    if name == "bash" or name in _OF_WINDOWS or not _SHELL.fullmatch(name):
+        return tool
+    # Some of these agents read the restriction as the beginning of a command.
+    return Tool(("bash", *tool.names), None if tool.narrowed is None else f"{tool.narrowed}*")
+
+
 def _narrowed(text: str | None) -> str | None:
     """Return the normalized restriction of a tool: `git:*` is `git *`; an empty one or `*` is None."""
     text = re.sub(r"\*+", "*", " ".join((text or "").strip(_QUOTES).split()))
@@ -211,7 +219,7 @@ def _narrowed(text: str | None) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _commands(narrowed: str) -> set[str]:
-    """Return the commands in a restriction, as it is written and as a shell would parse it."""
+    """Return the commands in a restriction, as it is written and as a shell would parse it, each at its widest."""
     commands = {narrowed}
     if _VARIABLE_PROGRAM.search(narrowed):
         commands.add("*")  # only the shell knows the program in a variable
@@ -230,7 +238,7 @@ def _commands(narrowed: str) -> set[str]:
             # After the name of a wrapper and some options a command of its own may follow.
             is_wrapped = is_wrapped or bool(is_any)
             words = args if is_wrapped else []
-    return commands - {""}
+    return {_widest(command) for command in commands - {""}}
 
 
 def _widest(narrowed: str) -> str:
@@ -284,7 +292,7 @@ def _possible_tools(value: str) -> tuple[Tool, ...]:
     names = {possible.names[0].lstrip("@") for possible in tools}
     tools += [Tool(("*",))] if names & _ALL else []
     tools += [Tool(("bash",), tool.narrowed)] if names & _OF_WINDOWS else []
-    return tuple(tools)
+    return tuple(dict.fromkeys(tools))
 
 
 def _tool_is_permitted(value: str, pattern: str) -> bool:

@@ -45,6 +45,7 @@ _NEVER_OF_A_PROJECT = ("allow-findings", "agree", "trusted-sources")
 _AGE_MAX = 3650
 _PATTERN_MAX = 300  # characters; no capability is longer
 _PATTERNS_MAX = 1000  # each is compared with each capability of a skill
+_DENIED_TOOLS_MAX = 100  # each is compared with each command in each tool of a skill
 _WITNESS = re.compile(r"(sha256:[0-9a-f]{64})=([^\s+=]+\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44})")
 _RULE = re.compile(r"[A-Za-z]{2,8}[0-9]{1,5}")
 
@@ -173,9 +174,11 @@ def policy_of(value: object | PolicyRules, level: Level, path: str) -> Policy:
     rules = value if isinstance(value, PolicyRules) else PolicyFile.parse({SECTION: value}, path).policy
     policy = Policy(level=level, path=path, **{name: getattr(rules, name) for name in _FIELDS})
     for key, found in policy.rules():
-        if key.endswith("capabilities") and len(found) > _PATTERNS_MAX:
-            message = f"expected at most {_PATTERNS_MAX} patterns, found {len(found)}"
-            raise FormatError(message, where=f"{path}: {SECTION}.{key}", hint="a pattern with * stands for many")
+        of_tools = [each for each in found if pattern(each).is_of_tools] if key == "deny-capabilities" else []
+        for kind, texts, most in (("", found, _PATTERNS_MAX), (" for tools", of_tools, _DENIED_TOOLS_MAX)):
+            if key.endswith("capabilities") and len(texts) > most:
+                message = f"expected at most {most} patterns{kind}, found {len(texts)}"
+                raise FormatError(message, where=f"{path}: {SECTION}.{key}", hint="a pattern with * stands for many")
         if level == "project" and key in _NEVER_OF_A_PROJECT:
             message = f"only the machine's and the user's policy may have {key}"
             hint = "a repository may forbid more, but cannot agree on your behalf"

@@ -139,6 +139,12 @@ def test_attack_each_pattern_and_capability_is_parsed_once():
     assert 0 < parsed <= len(patterns) + len(tools)
 
 
+def test_attack_equal_parts_of_a_tool_are_compared_once():
+    denied = Pattern.parse("tools:Bash(*a*b)")
+    [compared] = calls(lambda: denied.denies(f"tools:{'a.' * 40}b"), globs_overlap)
+    assert 0 < compared < 10
+
+
 OF_AGENTS = """
 functions.Bash builtin.bash builtin/bash claude:Bash Read:Bash Read/Bash bash.* Bash? default_api:run_shell_command
 functions.shell ShellTool runInTerminal2 terminal_run developer__shell shell_command bash_20250124 BashTool runTasks

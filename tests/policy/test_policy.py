@@ -111,6 +111,15 @@ def test_attack_a_policy_has_at_most_a_thousand_patterns():
             policy(f"{key} = {['env:A'] * 1001}", "project")
 
 
+def test_attack_a_policy_denies_at_most_a_hundred_tools_by_pattern():
+    """Each is compared with each command in each tool of a skill: a thousand took minutes for each skill."""
+    starry = ["tool?:Bash(*a*b)"] * 101
+    assert policy(f"deny-capabilities = {[*starry[1:], *(['tools', 'env:A'] * 400)]}")
+    with pytest.raises(FormatError, match="at most 100 patterns for tools, found 101"):
+        policy(f"deny-capabilities = {starry}", "project")
+    assert policy(f"capabilities = {starry}")
+
+
 def test_unsigned_skill_fails_required_signatures_and_publishers():
     unsigned = having(signer=None)
     assert against(unsigned, 'signed = "required"') == [("signed", "/machine.toml")]
