@@ -9,31 +9,19 @@ import re
 
 from skillhub.formats.text import deferred, words
 from skillhub.scan.pattern import PATTERNS, line_patterns
-from skillhub.scan.views import LazyPattern, Letters, Literals
+from skillhub.scan.views import Letters
 
-# Programs and modules: the first part of a word, up to a dot. The search is in lower case.
-_STRONG_WORDS = words(
-    "curl wget wget2 aria2c axel ncat netcat socat scp sftp rsync lftp tftp nslookup rclone s3cmd gsutil ngrok"
-    " cloudflared lynx w3m elinks certutil bitsadmin invoke-webrequest invoke-restmethod start-bitstransfer npx"
-    " uvx bunx pipx s_client xmlhttprequest webfetch websearch paramiko aiohttp httpx urllib3 smtplib ftplib"
-    " imaplib poplib telnetlib xmlrpc socketserver pycurl"
+_WORDS = words(PATTERNS["network_words"])  # programs and modules
+_PATTERNS = (
+    # The longest run of letters in a name is a word of each text with the name.
+    *line_patterns(
+        {"words": max(re.split("[_-]", word), key=len), "first": rf"{word}(?<![\w.-]{word})(?![\w-])"}
+        for word in _WORDS
+    ),
+    *line_patterns(PATTERNS["network"]),
 )
-# By the longest run of letters in each name, which a text with the name contains as a word.
-_STRONG_BY_WORD = {
-    max(re.split("[_-]", word), key=len).encode(): LazyPattern(rf"{word}(?<![\w.-]{word})(?![\w-])".encode())
-    for word in _STRONG_WORDS
-}
-# Parts of words.
-_STRONG_PARTS = Literals(
-    *b"downloadstring downloadfile urlopen urlretrieve sendbeacon fsockopen".split(),
-    *b"net.webclient net.sockets net.http".split(),
-)
-
-
-# Patterns that hardly occur in a text about something offline.
-_STRONG = tuple(line_patterns(PATTERNS["network"], {}))
 # Words that count only in the place of a command: at the start of a line, after a prompt, a quote or another command.
-(_WEAK,) = line_patterns(PATTERNS["network_as_command"], {})
+(_AS_COMMAND,) = line_patterns(PATTERNS["network_as_command"])
 _JOINT = deferred(rb"[\\`^]\r?\n")
 
 
@@ -45,13 +33,7 @@ def names_network(letters: Letters) -> bool:
 
 
 def _has_word(letters: Letters) -> bool:
-    """Return whether a text has a word of the network; the cached set of its words is compared first."""
-    text_words, lowered = letters.words, letters.lowered
-    return (
-        any(_STRONG_BY_WORD[word].search(lowered) for word in _STRONG_BY_WORD.keys() & text_words)
-        or _STRONG_PARTS.is_in(letters)
-        or any(pattern.may_match(text_words) and pattern.first.search(lowered) for pattern in _STRONG)
-        or (
-            _WEAK.may_match(text_words) and _WEAK.first.search(b"\n" + letters.data.replace(b"\r", b"\n")) is not None
-        )
-    )
+    literals = letters.literals
+    is_named = any(each.may_match(literals) and each.first.search(letters.lowered) for each in _PATTERNS)
+    lines = b"\n" + letters.data.replace(b"\r", b"\n")
+    return is_named or (_AS_COMMAND.may_match(literals) and _AS_COMMAND.first.search(lines) is not None)

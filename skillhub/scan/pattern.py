@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import product
 from sys import maxsize
@@ -164,7 +164,7 @@ PARTS: Final = parts_of(PATTERNS["parts"])
 
 
 def line_patterns(
-    rows: Sequence[Mapping[str, str]], judges: Mapping[str, Judge] | None = None
+    rows: Iterable[Mapping[str, str]], judges: Mapping[str, Judge] | None = None
 ) -> Iterator[LinePattern]:
     """Yield the patterns of some rows of ``patterns.json``, and register their words.
 

@@ -394,16 +394,15 @@ def test_each_reading_of_a_variable_passes_the_prefilter(spot):
         assert not any(start < len(line) - 1 for start, _ in matches) or spot is capability._OF_PROCESS, data
 
 
-@pytest.mark.parametrize("spot", [*offline._STRONG, offline._WEAK])
+@pytest.mark.parametrize("spot", [*offline._PATTERNS, offline._AS_COMMAND])
 def test_each_name_of_the_network_passes_the_prefilter(spot):
     for data in found_by(spot.first.search, spot.first.source):
-        assert spot.may_match(Letters(data).words), data
+        assert spot.may_match(Letters(data).literals), data
         assert offline.names_network(Letters(data)), data
 
 
 def test_each_word_of_network_use_is_found_by_an_ascii_word():
-    assert len(offline._STRONG_BY_WORD) == len(offline._STRONG_WORDS)
-    for each in map(str.encode, offline._STRONG_WORDS):
+    for each in map(str.encode, offline._WORDS):
         for around in (b"%b", b"/%b.exe", b"'%b'", b"x\n%b\r\n", b"a,%b|", b"\xc3\xa9%b."):
             for text in (around % each, (around % each).upper(), around % (each[:2] + b"\\\r\n" + each[2:])):
                 assert offline.names_network(Letters(text)), text

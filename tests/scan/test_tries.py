@@ -41,7 +41,7 @@ def names() -> dict[int, str]:
     named = {
         id(pattern.first): f"{rule.id} (pattern {number})" for number, (rule, pattern) in enumerate(LINE_PATTERNS)
     }
-    for number, pattern in enumerate((*offline._STRONG, offline._WEAK)):
+    for number, pattern in enumerate((*offline._PATTERNS, offline._AS_COMMAND)):
         named[id(pattern.first)] = f"network:? (pattern {number})"
     for table, signs in PHRASES.items():
         named |= {id(sign.patterns): f"{table}: {name}" for name, sign in signs.items()}
