@@ -19,7 +19,7 @@ from skillhub.model.finding import DECLARATIONS_UNKNOWN, NETWORK_UNKNOWN
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import DECLARATIONS, SKILL_MD, Tree
 from skillhub.scan.code import encoded_commands
-from skillhub.scan.offline import names_network
+from skillhub.scan.network import names_network
 from skillhub.scan.running import SCRIPTS, running, started_parts
 from skillhub.scan.skill_files import SkillFiles, SourceFile
 from skillhub.scan.views import Letters, Literals

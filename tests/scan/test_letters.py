@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skillhub.model.tree import File, Tree
-from skillhub.scan import capability, code, commands, offline, pattern, prose, running, scan, views
+from skillhub.scan import capability, code, commands, network, pattern, prose, running, scan, views
 from skillhub.scan.code import SIGNS, flow
 from skillhub.scan.code.decoded import _PERCENT, _PERCENTS
 from skillhub.scan.pattern import PHRASES
@@ -394,31 +394,31 @@ def test_each_reading_of_a_variable_passes_the_prefilter(spot):
         assert not any(start < len(line) - 1 for start, _ in matches) or spot is capability._OF_PROCESS, data
 
 
-@pytest.mark.parametrize("spot", [*offline._PATTERNS, offline._AS_COMMAND])
+@pytest.mark.parametrize("spot", [*network._PATTERNS, network._AS_COMMAND])
 def test_each_name_of_the_network_passes_the_prefilter(spot):
     for data in found_by(spot.first.search, spot.first.source):
         assert spot.may_match(Letters(data).literals), data
-        assert offline.names_network(Letters(data)), data
+        assert network.names_network(Letters(data)), data
 
 
 def test_each_word_of_network_use_is_found_by_an_ascii_word():
-    for each in map(str.encode, offline._WORDS):
+    for each in map(str.encode, network._WORDS):
         for around in (b"%b", b"/%b.exe", b"'%b'", b"x\n%b\r\n", b"a,%b|", b"\xc3\xa9%b."):
             for text in (around % each, (around % each).upper(), around % (each[:2] + b"\\\r\n" + each[2:])):
-                assert offline.names_network(Letters(text)), text
+                assert network.names_network(Letters(text)), text
         for around in (b"x%b", b"%bx", b"_%b", b"%b-x", b"a.%b", b"%b_"):
-            assert not offline.names_network(Letters(around % each)), (around, each)
+            assert not network.names_network(Letters(around % each)), (around, each)
 
 
 def test_attack_a_persistent_socket_of_php_is_network_use():
-    assert offline.names_network(Letters(b"$s = pfsockopen($host, 443);"))
+    assert network.names_network(Letters(b"$s = pfsockopen($host, 443);"))
 
 
 def test_end_of_a_file_reuses_the_words_of_the_whole_file():
     whole = Letters(b"---\nname: wget\n---\nsee [docs](https://a.invalid) and fetch(it)\n")
     end = Letters(b"see [docs](https://a.invalid) and fetch(it)\n", whole)
     assert end.words == whole.words and Literals(b"fetch(").is_in(end) and not Literals(b"wget").is_in(end)
-    assert offline.names_network(end) and not offline.names_network(Letters(b"see docs\n", whole))
+    assert network.names_network(end) and not network.names_network(Letters(b"see docs\n", whole))
 
 
 def test_attack_words_added_by_another_thread_are_not_lost(monkeypatch):
