@@ -15,7 +15,7 @@ from skillhub.command.ports import Ports
 from skillhub.command.state import State
 from skillhub.disk.proved import code_stamps, digest_of
 from skillhub.errors import BadSignature, Forbidden, KnownBad, NotFound, SignerChanged, SkillhubError
-from skillhub.formats.digest import Digest
+from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import command, parse_time, reinstall
 from skillhub.install import candidates, pins
 from skillhub.install.candidates import (
@@ -31,7 +31,7 @@ from skillhub.model.finding import SEVERITIES, Finding, at_least
 from skillhub.model.hosts import SkillScope
 from skillhub.model.index import Release
 from skillhub.model.lock import Lock, Locked, LockedSource, Signer, shown_signers
-from skillhub.model.provenance import Facts, Provenance, Record, signers_of
+from skillhub.model.provenance import Provenance, Record, signers_of
 from skillhub.model.reference import Local, parse_remote, repository, site_of
 from skillhub.model.skill import Skill
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree, lines_at
@@ -56,7 +56,7 @@ def advised(name: str, entry: Locked, tree: Tree | None, ports: Ports) -> tuple[
     """
     if not (known := ports.advisories.known()):
         return ()
-    root, record = ports.root_of(entry), ports.project.last_records().skills.get(name)
+    root, record = ports.root_of(entry), ports.project.last_records().known(name)
     urls, status = partial(urls_of, entry, ports), partial(ReleaseStatus.last_seen, name, entry, root, ports.seen)
     skill = LockedSkill(name, entry, record, root, ports.store, urls, lambda: status().offered, tree)
     return skill.matches(known)
@@ -315,8 +315,9 @@ def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Port
         SignerChanged: another publisher; no flag and no answer overrides this.
         SourceError, FormatError: the registry, which knows the publisher's other keys, cannot be asked.
     """
-    entry, before = candidate.entry, record.provenance if record else None
-    if record is None or before is None or not before.signers or record.is_of(entry):
+    entry, agreed = candidate.entry, record.newest if record else None
+    before = agreed.provenance if agreed else None
+    if agreed is None or before is None or not before.signers or agreed.is_of(entry):
         return
     # A lock may name other signers besides the proven one; the record would then let them sign the next version.
     old, named, proven = {*before.signers}, {*signers_of(entry.signed_by)}, proven_signers(candidate)
@@ -342,13 +343,15 @@ def _refuse_expired(candidate: Candidate, state: State) -> None:
         BadSignature: no flag and no answer overrides this.
     """
     record = state.records.skills.get(candidate.name)
-    if candidates.EXPIRED not in candidate.warnings or record is None or record.facts == Facts():
+    if candidates.EXPIRED not in candidate.warnings or record is None or record.newest.tree == NO_FILES:
         return
     entry, before = candidate.entry, state.lock.skills.get(candidate.name)
     known = {each.tree for each in record.consents}
     known |= {before.original.tree} if before and record.is_of(before) else set()
     if known.isdisjoint((entry.tree, entry.original.tree)):
-        message = f"expected the tree that was agreed to here, {record.tree}, or a certificate that is still valid"
+        message = (
+            f"expected the tree that was agreed to here, {record.newest.tree}, or a certificate that is still valid"
+        )
         hint = "its publisher can sign it again"
         raise BadSignature("certificate-expired", message, where=f"{candidate.name}: {SIGNATURE}", hint=hint)
 

@@ -141,10 +141,10 @@ def _install(
         needs or "-",
     )
     message = f"{verb} {f'{entry.name} as ' if entry.name else ''}{candidate.name}{version}?"
-    if record is not None and (elsewhere := record.elsewhere(entry)):
+    if record is not None and (elsewhere := record.newest.elsewhere(entry)):
         was, now = elsewhere
         details.append(f"you agreed to it {was}; now it is {now}")
-        if record.tree == entry.tree:
+        if record.newest.tree == entry.tree:
             message = f"{candidate.name} was agreed to {was}; the lock now has it {now}; agree?"
     by = _signer_and_source(candidate)
     return Question("install", candidate.name, message, tuple(details), row=row, alike=by, tree=candidate.tree)

@@ -427,13 +427,20 @@ class Record(Consent):
     def before(self, tree: Digest) -> tuple[Consent, ...]:
         """Return the ``former`` consents of the record that follows this one, with ``tree``."""
         own = Consent(tree=self.tree, provenance=self.provenance, rev=self.rev, digest=self.digest)
-        kept = (each for each in (own, *self.former) if each.tree not in (NO_FILES, tree))
+        # Without an origin, the consent would count for any other one once the lock returns to its tree.
+        kept = (each for each in (own, *self.former) if each.provenance and each.tree not in (NO_FILES, tree))
         return tuple(kept)[:_FORMER_MAX]
+
+    @property
+    def newest(self) -> Consent:
+        """The newest consent; with ``NO_FILES`` if there is none."""
+        return next((each for each in self.consents if each.tree != NO_FILES), self)
 
     @property
     def remembered(self) -> Record:
         """What stays of the record when the skill leaves the lock: the consents, and why it is disabled."""
-        return Record(tree=NO_FILES, enabled=False, disabled_by=self.disabled_by, former=self.before(NO_FILES))
+        consents = self.before(NO_FILES)
+        return Record(tree=NO_FILES, enabled=False, disabled_by=self.disabled_by, former=consents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,6 +461,10 @@ class Records:
     created_paths: tuple[str, ...] = ()
     left: Mapping[str, Record] = field(default_factory=dict)
     project: str = field(default="", compare=False)
+
+    def known(self, name: str) -> Record | None:
+        """Return the record of a skill, or what is remembered of it."""
+        return self.skills.get(name) or self.left.get(name)
 
     def enabled(self, locked: Mapping[str, Locked]) -> set[str]:
         """Return the names of the locked skills that agents should read."""

@@ -478,6 +478,23 @@ def test_attack_a_lock_that_returns_with_another_commit_hides_no_advisory(shell,
         assert shell.run(*words, "--json").error["code"] in ("known-bad", "not-found"), words
 
 
+def test_attack_a_lock_that_has_a_skill_again_with_another_commit_hides_no_advisory(shell, repo):
+    assert shell.run("install", f"git+{repo.url}", "--yes", "--allow-unsigned").status == 0
+    whole = shell.lock()
+    shell.write("project/skillhub.lock", json.dumps({**whole, "skills": {}}))
+    shell.write("project/skillhub.toml", "[skills]\n")
+    assert shell.run("sync").status == 0
+    bad = osv([package(name="deploy", versions=[whole["skills"]["deploy"]["rev"]])], id="MAL-1")
+    shell.write("hub/config/bad.json", json.dumps(bad))
+    shell.write("hub/config/config.toml", 'advisories = ["bad.json"]\n')
+    whole["skills"]["deploy"]["rev"] = repo.commit(files("Do it.\n"), date=1)  # the same tree
+    shell.write("project/skillhub.lock", json.dumps(whole))
+    shell.write("project/skillhub.toml", "")
+    for words in (["sync"], ["install"], ["install", "--frozen"], ["enable", "deploy"]):
+        assert shell.run(*words, "--json").error["code"] == "known-bad", words
+    assert [each["skill"] for each in shell.run("list", "--json").json["known_bad"]] == ["deploy"]
+
+
 def test_attack_a_lock_with_another_digest_hides_no_advisory_on_the_artifact_of_a_site(shell, web):
     data = zipped({"SKILL.md": skill_md("plain")})
     web.at("/plain.zip", answer(data, "Content-Type: application/zip"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -90,7 +91,9 @@ def test_attack_another_origin_of_the_remembered_tree_asks(world: World, alone, 
     (world.base / "src/more").rename(world.base / "other/more")
     switch({path: data.replace(b"src/more", b"other/more") for path, data in both.items()})
     asked = refused(world, Refused, lambda: world.install(answers=Answers())).asked
-    assert "install" in [question.kind for question, _ in asked]
+    (question,) = (question for question, _ in asked if question.kind == "install")
+    place = "more was agreed to from local ({}/more); the lock now has it from local ({}/more); agree?"
+    assert question.message == place.format("src", "other")
 
 
 @LEAVE
@@ -101,6 +104,17 @@ def test_a_skill_that_the_user_disabled_stays_so(world: World, alone, both, leav
     world.install(answers=Answers())
     assert (world.record("more").disabled_by, world.copy("more").exists()) == ("user", False)
     assert world.enable("more", answers=Answers()).skills[0].state == "enabled"
+
+
+def test_a_consent_without_an_origin_is_not_remembered(world: World, alone, both) -> None:
+    records = world.project.records()
+    older = {name: replace(each, provenance=None) for name, each in records.skills.items()}
+    switch(alone)
+    world.project.write_records(replace(records, skills=older))
+    world.sync()
+    switch(both)
+    asked = refused(world, Refused, lambda: world.install(answers=Answers())).asked
+    assert "install" in [question.kind for question, _ in asked]
 
 
 def test_disabling_is_no_consent_when_the_skill_comes_back(world: World, alone) -> None:

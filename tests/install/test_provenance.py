@@ -323,6 +323,23 @@ def test_attack_an_unsigned_skill_in_place_of_a_signed_one_is_refused(world, tmp
     assert world.install().skills
 
 
+def test_attack_a_lock_without_the_signed_skill_does_not_make_way_for_an_unsigned_one(world, tmp_path):
+    world.install("github:code-review")
+    unsigned(world, tmp_path)
+    (world.base / "skillhub.toml").unlink()
+    evil, lock = world.lock_bytes(), world.lock()
+    (world.base / "skillhub.lock").write_bytes(Lock({"deploy": lock.skills["deploy"]}).dump())
+    assert world.sync().changed
+    (world.base / "skillhub.lock").write_bytes(evil)
+    for act in (world.install, lambda **how: world.enable("code-review", **how)):
+        error = refused(world, SignerChanged, lambda act=act: act(answers=Answers("yes")))
+        assert not world.answers.seen
+    assert error.hint.startswith("if that is intended: skillhub remove code-review, then ")
+    world.remove("code-review")
+    (world.base / "skillhub.lock").write_bytes(evil)
+    assert "code-review" in {each.name for each in world.install(answers=Answers("yes")).skills}
+
+
 def test_attack_another_source_in_the_intent_without_a_lock_is_refused(tmp_path):
     world = World(tmp_path)
     world.install("github:code-review")
