@@ -292,8 +292,8 @@ def held_back(waiting: Collection[str], project: Project) -> dict[str, str]:
     """Return, by name, why each of these skills is disabled, without those that the user disabled."""
     from skillhub.project.copies import not_agreed
 
-    records, unagreed = project.records().skills, not_agreed(project)
-    in_need = {name for name in waiting if name in records and records[name].disabled_by == "needs"}
+    records, unagreed = project.records(), not_agreed(project)
+    in_need = {name for name in waiting if (record := records.known(name)) and record.disabled_by == "needs"}
     held = (name for name in waiting if name in in_need or name in unagreed)
     return {name: "not agreed to" if name in unagreed else "needs open" for name in held}
 

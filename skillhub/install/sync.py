@@ -12,7 +12,7 @@ from skillhub.command.ports import LeftOut, Outcome, Ports, ask
 from skillhub.command.state import State, read_state
 from skillhub.disk.home import LOCK
 from skillhub.edits import patch
-from skillhub.formats.digest import Digest
+from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import command
 from skillhub.install import links
 from skillhub.install.admission import policy_subject, refuse_known_bad
@@ -108,10 +108,12 @@ def _why_disabled(name: str, state: State, ports: Ports) -> str:
     entry = state.lock.skills.get(name)
     if entry is None:
         return "the lock does not name it"
-    if state.agreed(name):
+    record = state.records.skills.get(name)
+    if state.agreed(name) or (record and record.disabled_by == "user"):
         return "it is not enabled"
-    if (record := state.records.skills.get(name)) and record.consent_to(entry):
-        return f"another version was enabled here; {command(ports.project.scope, 'install')} enables the locked one"
+    if record and record.consent_to(entry):
+        why = "another version was enabled here" if record.tree != NO_FILES else "the lock lacked it meanwhile"
+        return f"{why}; {command(ports.project.scope, 'install')} enables the locked one"
     return "its locked version was not agreed to here"
 
 

@@ -455,10 +455,11 @@ def not_agreed(project: Project) -> list[str]:
         FormatError: the lock is malformed.
         StateError: it cannot be read.
     """
-    records = project.records().skills
+    locked = project.lock().skills
+    records = project.records().returned(locked).skills
     return [
         name
-        for name, entry in project.lock().skills.items()
+        for name, entry in locked.items()
         for record in [records.get(name)]
         if record is None or (record.disabled_by != "user" and not record.consent_to(entry))
     ]

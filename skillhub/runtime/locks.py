@@ -174,7 +174,8 @@ class Locks:
         real = one_look()
         for project, reserves_names in self._near(self._home, others, real):
             try:
-                files = project.lock(), project.records()
+                lock = project.lock()
+                files = lock, project.records().returned(lock.skills)
                 names = None if about is None else self._names(project.lock_path, files, about)
                 installed = _installed(project, store, self._around.variables, files, names)
             except SkillhubError as error:
@@ -319,9 +320,9 @@ def _hold_reason(
         asks = ("enable", name) if record is not None and record.disabled_by == "user" else ("install",)
         return HoldReason("not-agreed", reason, as_command("skillhub", *asks, *flags))
     if not record.is_of(entry) and record.disabled_by != "user":
-        return HoldReason(
-            "disabled", "was last enabled in another version", as_command("skillhub", "install", *flags)
-        )
+        is_back = record.tree == NO_FILES
+        reason = "was agreed to before the lock lacked it" if is_back else "was last enabled in another version"
+        return HoldReason("disabled", reason, as_command("skillhub", "install", *flags))
     if (hold_reason := check.hold(name, entry, record)) or record.enabled:
         return hold_reason
     reason = _WAITING.get(record.disabled_by, "is disabled")

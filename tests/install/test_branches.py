@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,10 @@ import pytest
 from skillhub.errors import Refused
 from skillhub.formats.digest import NO_FILES
 from skillhub.model.provenance import Record
+from skillhub.model.question import HoldReason
+from skillhub.project.copies import not_agreed
+from skillhub.runtime.discover import Surroundings
+from skillhub.runtime.locks import Locks
 from tests.support.world import Answers, World, refused, skill
 
 Branch = dict[Path, bytes]
@@ -44,6 +49,13 @@ def documents(world: World) -> Branch:
 def switch(branch: Branch) -> None:
     for path, data in branch.items():
         path.write_bytes(data)
+
+
+def reason(world: World) -> HoldReason | None:
+    """Return why agents are told that they cannot read ``more``."""
+    around = Surroundings(cwd=str(world.base), home=str(world.user_home), state=world.home.state)
+    locks = Locks(replace(around, environ={"SKILLHUB_HOME": str(world.top / "skillhub")}), [str(world.copy(""))])
+    return {each.name: each.held for each in locks.read().skills}["more"]
 
 
 def leave_by_sync(world: World, alone: Branch) -> None:
@@ -104,6 +116,43 @@ def test_a_skill_that_the_user_disabled_stays_so(world: World, alone, both, leav
     world.install(answers=Answers())
     assert (world.record("more").disabled_by, world.copy("more").exists()) == ("user", False)
     assert world.enable("more", answers=Answers()).skills[0].state == "enabled"
+
+
+@LEAVE
+def test_a_skill_that_is_back_is_shown_as_disabled_with_the_command_that_enables_it(
+    world, alone, both, leave
+) -> None:
+    leave(world, alone)
+    switch(both)
+    for act in (lambda: None, world.sync):  # `sync` writes the record, and changes no answer
+        act()
+        assert (not_agreed(world.project), reason(world)) == (
+            [],
+            HoldReason("disabled", "was agreed to before the lock lacked it", "skillhub install"),
+        )
+    world.disable("more")
+    leave(world, alone)
+    switch(both)
+    assert (not_agreed(world.project), reason(world)) == (
+        [],
+        HoldReason("disabled", "is disabled", "skillhub enable more"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("is_disabled", "why"),
+    [(False, "the lock lacked it meanwhile; skillhub install enables the locked one"), (True, "it is not enabled")],
+)
+def test_sync_says_why_it_removes_the_copy_of_a_branch(
+    world: World, alone, both, is_disabled: bool, why: str
+) -> None:
+    if is_disabled:
+        world.disable("more")
+    leave_by_sync(world, alone)
+    switch(both)
+    shutil.copytree(world.base / "src/more", path := world.copy("more"))
+    (line,) = (each for each in world.sync().warnings if each.startswith("more was removed"))
+    assert line == f"more was removed from the agents' folders, because {why}: {path}"
 
 
 def test_a_consent_without_an_origin_is_not_remembered(world: World, alone, both) -> None:
