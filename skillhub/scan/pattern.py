@@ -245,7 +245,7 @@ def _signs(name: str) -> Iterator[tuple[str, Sign]]:
     Blanks separate words, slashes with blanks around them separate groups; within a word ``_`` stands for a blank,
     ``~`` for ``_``. Each pattern is searched by itself: the engine skips to the letters that can begin its match.
     """
-    for key, row in _PHRASES[name].items():
+    for key, row in PHRASE_ROWS[name].items():
         (words,) = expanded(row["words"], _PARTS)
         groups = tuple(
             tuple(word.replace("_", " ").replace("~", "_") for word in group.split()) for group in words.split(" / ")
@@ -255,9 +255,9 @@ def _signs(name: str) -> Iterator[tuple[str, Sign]]:
         yield key, Sign(groups, tuple(patterns), literals)
 
 
-_PHRASES: Final = packaged("scan/phrases.json")
-_PARTS: Final = parts_of(_PHRASES.pop("parts"))
-PHRASES: Final[Mapping[str, Mapping[str, Sign]]] = {name: dict(_signs(name)) for name in _PHRASES}
+PHRASE_ROWS: Final = packaged("scan/phrases.json")
+_PARTS: Final = parts_of(PHRASE_ROWS.pop("parts"))
+PHRASES: Final[Mapping[str, Mapping[str, Sign]]] = {name: dict(_signs(name)) for name in PHRASE_ROWS}
 
 
 # The kinds of addresses by who can publish there, and the installers of well-known projects: ``addresses.json``.

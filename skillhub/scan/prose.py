@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from sys import maxsize
-from typing import Final
+from typing import Any, Final
 
 from skillhub.formats.text import deferred, words
 from skillhub.model.finding import Sighting
@@ -24,6 +24,7 @@ from skillhub.scan.pattern import (
     FORGES,
     OTHERS_ACT,
     OWN_NETWORK,
+    PHRASE_ROWS,
     PHRASES,
     URL,
     AddressKind,
@@ -292,79 +293,39 @@ def _is_taught(signs: Signs, number: int, _name: str) -> bool:
     return is_quoted or any(map(_OTHERS_ACT.search, signs.texts[max(number - 1, 0) : number + 1]))
 
 
-@dataclass(frozen=True, slots=True)
-class _Near:
-    """A rule, the sign that it reports, the signs that must be near it, and what excuses it.
-
-    Attributes:
-        near: Each sign with the numbers of passages before and after in which it may be.
-    """
-
-    rule: str
-    sign: str
-    near: tuple[tuple[str, int, int], ...] = ()
-    is_excused: Callable[[Signs, int, str], bool] = lambda *_: False
-
-
+# In ``phrases.json`` a sign that is reported has a ``rule``; the signs ``near`` it, each with the numbers of passages
+# before and after in which it must be, or null for anywhere in the file; and what excuses it (``unless``).
+_EXCUSES: Final[Mapping[str, Callable[[Signs, int, str], bool]]] = {
+    "lesson": _is_lesson,
+    "forbidden": _is_forbidden,
+    "file named": _has_file,
+    "known script": _is_known_script,
+    "told of": _is_told_of,
+    "taught": _is_taught,
+    "": lambda *_: False,
+}
 _ANYWHERE: Final = (maxsize, maxsize)
-_RULES: Final[Mapping[str, tuple[_Near, ...]]] = {
-    "memory": (
-        _Near("SH304", "file", (("remember", 1, 1), ("consent", 1, 1)), _is_lesson),
-        _Near("SH304", "remember", (("consent", 0, 0),), _has_file),
-    ),
-    "safeguards": (_Near("SH305", "unsafe", (), _is_lesson), _Near("SH305", "any code", (), _is_forbidden)),
-    "hostage": (_Near("SH405", "walks home", (("encrypts", *_ANYWHERE), ("replaces", *_ANYWHERE))),),
-    "hooks": (_Near("SH312", "post", (("hook", 1, 0),)), _Near("SH118", "package", (("hook", 0, 0),))),
-    "demands": (
-        _Near("SH115", "run it", (("script", 2, 1),), _is_known_script),
-        _Near("SH116", "more skills", (("each start", 3, 3),)),
-        _Near("SH309", "no question", (("program", 1, 3),)),
-        _Near("SH310", "in front"),
-        _Near("SH311", "each result", (("sent", 0, 4),)),
-    ),
-    "covert": (
-        _Near("SH307", "keys sent", (), _is_forbidden),
-        *(
-            _Near("SH307", sent, (), _is_forbidden)
-            for sent in ("keys taken", "key in address", "talk sent", "talk mailed", "files sent")
-        ),
-        _Near("SH307", "watched", (), _is_forbidden),
-        _Near("SH401", "keys asked for", (), _is_forbidden),
-        _Near("SH306", "encoded orders", (), _is_lesson),
-        _Near("SH316", "orders fetched", (), _is_forbidden),
-        _Near("SH307", "sent as address", (), _is_forbidden),
-        _Near("SH317", "paid", (("unasked", *_ANYWHERE),), _is_forbidden),
-        _Near("SH317", "paid away", (), _is_forbidden),
-        _Near("SH318", "spread", (), _is_forbidden),
-        _Near("SH308", "approved unread", (), _is_forbidden),
-        _Near("SH405", "home deleted", (), _is_forbidden),
-        _Near("SH312", "hook sends", (), _is_forbidden),
-        _Near("SH308", "cleared", (), _is_lesson),
-        _Near("SH308", "denied", (), _is_lesson),
-        _Near("SH313", "copied", (("unsaid", 1, 2),)),
-        _Near("SH411", "erased", (), _is_told_of),
-        _Near("SH315", "conversations", (("delivered", *_ANYWHERE),)),
-        _Near("SH314", "code word", (("unasked", *_ANYWHERE),)),
-    ),
-    "pictures": (_Near("SH307", "picture", (("filled in", 1, 1), ("words", 1, 1)), _is_taught),),
+_RULES: Final[Mapping[str, Mapping[str, Any]]] = {
+    table: {name: row for name, row in rows.items() if "rule" in row} for table, rows in PHRASE_ROWS.items()
 }
 _IN_ANY_FILE: Final = ("memory", "safeguards", "hostage", "hooks")  # not only in documents
 
 
 def near_each_other(files: SkillFiles) -> Iterator[Sighting]:
-    """Yield what the rules of ``_RULES`` find."""
+    """Yield what the rules in ``phrases.json`` find."""
     for file in files:
         for table in () if file.is_program else _RULES if file.is_document else _IN_ANY_FILE:
             signs = Signs(file, table)
-            for rule in _RULES[table]:
-                if not signs.may_have(rule.sign):  # most files have no word of it
+            for sign, row in _RULES[table].items():
+                if not signs.may_have(sign):  # most files have no word of it
                     continue
-                names = (rule.sign, *(name for name, *_ in rule.near))
+                near = row.get("near", {})
+                names = (sign, *near)
                 is_there = all(map(signs.may_have, names)) and all(map(signs.has_any, names))
-                for number in signs.where(rule.sign) if is_there else ():
-                    is_near = all(signs.near(name, number, *reach) for name, *reach in rule.near)
-                    if is_near and not rule.is_excused(signs, number, rule.sign):
-                        yield Sighting(rule.rule, file.path, signs.line(rule.sign, number))
+                for number in signs.where(sign) if is_there else ():
+                    is_near = all(signs.near(name, number, *(near[name] or _ANYWHERE)) for name in near)
+                    if is_near and not _EXCUSES[row.get("unless", "")](signs, number, sign):
+                        yield Sighting(row["rule"], file.path, signs.line(sign, number))
 
 
 # Prerequisites: instructions to a person to download and run a program.
