@@ -184,6 +184,23 @@ def _fetched(context: MatchContext, fetch: bytes, rule: str, plain: re.Pattern[b
     return "SH108" if is_plain and address and is_installer(address[1].decode("utf-8", "replace")) else rule
 
 
+def _by_owner(
+    text: bytes, anybodys: str, others: str | None = None, known: re.Pattern[str] | None = None
+) -> str | None:
+    """Return the rule for the first address in a text, by who can publish there.
+
+    Args:
+        text: The text; without an address it falls under no rule.
+        anybodys: The rule for an address at which anybody can publish.
+        others: The rule for any other address.
+        known: Hosts that fall under no rule, like those of the user's own network.
+    """
+    address = URL.search(text.decode("utf-8", "replace"))
+    if not address or OWN_NETWORK.match(address[1]) or (known and known.search(address[1])):
+        return None
+    return anybodys if is_anybodys(address) else others
+
+
 def _package_address(context: MatchContext) -> str:
     """Judge the address of a package: by who can publish there."""
     address = URL.search((context.then + context.after[:GAP_MAX]).decode("utf-8", "replace"))
@@ -193,10 +210,7 @@ def _package_address(context: MatchContext) -> str:
 
 def _package_alone(context: MatchContext) -> str | None:
     """Judge the address of a package of any name: the first word after the options of the command."""
-    address = URL.search(context.first.decode("utf-8", "replace"))
-    if not address or not _INSTALLS.search(context.before) or OWN_NETWORK.match(address[1]):
-        return None
-    return "SH117" if is_anybodys(address) else "SH106"
+    return _by_owner(context.first, "SH117", "SH106") if _INSTALLS.search(context.before) else None
 
 
 def _added_line(context: MatchContext) -> str | None:
@@ -206,43 +220,31 @@ def _added_line(context: MatchContext) -> str | None:
 
 def _program_address(context: MatchContext) -> str | None:
     """Judge the address of a program that an interpreter fetches and runs."""
-    address = URL.search(context.then.decode("utf-8", "replace"))
     is_run = _OPTIONS.fullmatch(context.between) is not None
-    if not is_run or not address or OWN_NETWORK.match(address[1]) or _REGISTRIES.search(address[1]):
-        return None
-    return "SH105" if is_anybodys(address) else "SH114"
+    return _by_owner(context.then, "SH105", "SH114", _REGISTRIES) if is_run else None
 
 
 def _dependency(context: MatchContext) -> str | None:
     """Judge the address of a package in a list of dependencies; a list of what was installed has others, too."""
-    address = URL.search(context.first.decode("utf-8", "replace"))
-    if not address or not _DEPENDENCY.search(context.before) or OWN_NETWORK.match(address[1]):
-        return None
     is_installed = context.before.endswith((b"url", b"resolved", b"tarball", b"repository"))
-    return "SH117" if is_anybodys(address) else None if is_installed else "SH106"
+    others = None if is_installed else "SH106"
+    return _by_owner(context.first, "SH117", others) if _DEPENDENCY.search(context.before) else None
 
 
 def _go_module(context: MatchContext) -> str | None:
     """Judge the module that Go fetches and builds, whose name begins with its host; or a repository of hooks."""
-    name = context.first.decode("utf-8", "replace").split()[-1].strip("\"'")
-    address = URL.search(name if "://" in name else f"https://{name}")
-    return "SH117" if address and is_anybodys(address) else None
+    name = context.first.split()[-1].strip(b"\"'")
+    return _by_owner(name if b"://" in name else b"https://" + name, "SH117")
 
 
 def _loaded_address(context: MatchContext) -> str | None:
     """Judge the address of code that a build tool or a language loads and runs."""
-    address = URL.search(context.first.decode("utf-8", "replace"))
-    if not address or OWN_NETWORK.match(address[1]):
-        return None
-    return "SH105" if is_anybodys(address) else "SH114"
+    return _by_owner(context.first, "SH105", "SH114")
 
 
 def _declared(context: MatchContext) -> str | None:
     """Judge the address of a program that a skill declares for its host to install."""
-    address = URL.search(context.first.decode("utf-8", "replace"))
-    if not address or FORGES.search(address[1]) or OWN_NETWORK.match(address[1]):
-        return None
-    return "SH111" if is_anybodys(address) or b"http://" in context.first else "SH112"
+    return _by_owner(context.first, "SH111", "SH111" if b"http://" in context.first else "SH112", FORGES)
 
 
 def _unknown_index(context: MatchContext) -> str | None:
@@ -254,14 +256,12 @@ def _unknown_index(context: MatchContext) -> str | None:
 
 def _unknown_forge(context: MatchContext) -> str | None:
     """Judge the address that git uses in place of another one."""
-    address = URL.search(context.first.decode("utf-8", "replace"))
-    return "SH418" if address and not FORGES.search(address[1]) and not OWN_NETWORK.match(address[1]) else None
+    return _by_owner(context.first, "SH418", "SH418", FORGES)
 
 
 def _of_anybody(context: MatchContext) -> str | None:
     """Judge an address, as of a proxy or of a program to install: by who can publish there."""
-    address = URL.search(context.first.decode("utf-8", "replace"))
-    return THE_RULE if address and is_anybodys(address) else None
+    return _by_owner(context.first, THE_RULE)
 
 
 def _unknown_model_host(context: MatchContext) -> str | None:
@@ -294,21 +294,10 @@ def _is_remote(context: MatchContext) -> str | None:
 _JUDGES: Final[Mapping[str, Judge]] = {
     judge.__name__.removeprefix("_"): judge
     for judge in (
-        *(
-            _piped,
-            _substituted,
-            _evaluated,
-            _in_sentence,
-            _is_taken,
-            _sent_elsewhere,
-            _is_decoded,
-            _is_run,
-            _is_deleted,
-            _is_erased,
-        ),
-        *(_package_address, _package_alone, _added_line, _program_address, _dependency, _unknown_index),
-        *(_go_module, _loaded_address, _declared),
-        *(_unknown_forge, _of_anybody, _unknown_model_host, _is_put, _is_allowed, _is_remote),
+        *(_piped, _substituted, _evaluated, _in_sentence, _is_taken, _sent_elsewhere, _is_decoded, _is_run),
+        *(_is_deleted, _is_erased, _package_address, _package_alone, _added_line, _program_address, _dependency),
+        *(_unknown_index, _go_module, _loaded_address, _declared, _unknown_forge, _of_anybody),
+        *(_unknown_model_host, _is_put, _is_allowed, _is_remote),
     )
 }
 
