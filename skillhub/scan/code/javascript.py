@@ -305,24 +305,13 @@ def _first_child(node: Tree, depth: _Depth) -> Any:  # noqa: ANN401 - of the cla
     return _read(node.named_children[0], depth) if node.named_children else ast.Constant(None, **_line(node))
 
 
-def _return(node: Tree, depth: _Depth) -> ast.AST:
-    return ast.Return(_first_child(node, depth), **_line(node))
-
-
-def _await(node: Tree, depth: _Depth) -> ast.AST:
-    return ast.Await(_first_child(node, depth), **_line(node))
-
-
-def _yield(node: Tree, depth: _Depth) -> ast.AST:
-    return ast.Yield(_first_child(node, depth), **_line(node))
+def _of_one(kind: Callable[..., ast.AST]) -> Callable[[Tree, _Depth], ast.AST]:
+    """Return a reader of nodes that become a node of this class around one other node."""
+    return lambda node, depth: kind(_first_child(node, depth), **_line(node))
 
 
 def _list(node: Tree, depth: _Depth) -> ast.AST:
     return ast.List(_read_all(node.named_children, depth), _LOAD, **_line(node))
-
-
-def _statement(node: Tree, depth: _Depth) -> ast.AST:
-    return ast.Expr(_first_child(node, depth), **_line(node))
 
 
 _READERS: Final[dict[str, Callable[[Tree, _Depth], ast.AST]]] = {
@@ -345,8 +334,8 @@ _READERS: Final[dict[str, Callable[[Tree, _Depth], ast.AST]]] = {
     "for_in_statement": _loop,
     "ternary_expression": _conditional,
     **dict.fromkeys(("parenthesized_expression", "spread_element", "unary_expression"), _first_child),
-    "return_statement": _return,
-    "await_expression": _await,
-    "yield_expression": _yield,
-    "expression_statement": _statement,
+    "return_statement": _of_one(ast.Return),
+    "await_expression": _of_one(ast.Await),
+    "yield_expression": _of_one(ast.Yield),
+    "expression_statement": _of_one(ast.Expr),
 }
