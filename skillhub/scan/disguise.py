@@ -17,58 +17,29 @@ from skillhub.formats.text import deferred, words
 from skillhub.model.finding import Sighting
 from skillhub.model.hosts import hosts
 from skillhub.model.tree import SKILL_MD
-from skillhub.scan.pattern import COMPILED, READ_AS_TEXT, RUN_BY_NAME, suffix_of
+from skillhub.scan.pattern import COMPILED, FILE_NAMES, READ_AS_TEXT, RUN_BY_NAME, suffix_of
 from skillhub.scan.running import started_parts
 from skillhub.scan.skill_files import SkillFiles, SourceFile, fold
 from skillhub.scan.views import EXECUTABLE_MAGIC, runs
 
-_TEXTS: Final = words(
-    ".md .mdx .markdown .txt .rst .adoc .csv .json .yaml .yml .toml .xml .html .css .log .ini .cfg .lock"
-)
-_PICTURES: Final = words(
-    ".png .jpg .jpeg .gif .webp .ico .bmp .tiff .svg .pdf .mp3 .mp4 .wav .ogg .mov .webm .ttf .otf .woff .woff2"
-)
-_DOCUMENTS: Final = words(
-    ".docx .dotx .xlsx .xltx .pptx .potx .odt .ods .odp .epub .docm .xlsm .pptm .vsdx .thmx .usdz "
-    ".kmz .3mf .xmind .sketch"
-)
-_HARMLESS: Final = frozenset((*_TEXTS, *_PICTURES, *_DOCUMENTS))
-# Files that no document needs to contain.
-_SCRIPTS: Final = words(
-    ".sh .bash .zsh .command .py .pyc .ps1 .bat .cmd .vbs .hta .exe .dll .so .dylib .jar .rb .pl .php .scr .lnk .msi"
-)
+_PICTURES, _DOCUMENTS = FILE_NAMES["pictures"], FILE_NAMES["documents"]
+_HARMLESS: Final = frozenset((*FILE_NAMES["texts"], *_PICTURES, *_DOCUMENTS))
+_SCRIPTS: Final = FILE_NAMES["scripts"]  # files that no document needs to contain
 _ARCHIVES: Final = (
-    b"PK\x03\x04",
-    b"PK\x05\x06",
-    b"\x1f\x8b",
-    b"BZh",
-    b"\xfd7zXZ",
-    b"7z\xbc\xaf\x27\x1c",
-    b"Rar!\x1a\x07",
-    b"\x28\xb5\x2f\xfd",
-    b"MSCF",
-    *(b"\x5d\0\0", b"LZIP", b"\x04\x22\x4d\x18", b"\x1f\x9d", b"\x1f\xa0", b"\xed\xab\xee\xdb", b"!<arch>\ndebian"),
+    *(b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07"),
+    *(b"\x28\xb5\x2f\xfd", b"MSCF", b"\x5d\0\0", b"LZIP", b"\x04\x22\x4d\x18", b"\x1f\x9d", b"\x1f\xa0"),
+    *(b"\xed\xab\xee\xdb", b"!<arch>\ndebian"),
 )
 _BYTECODE: Final = (".pyc", ".pyo")
 # Bytes of a file; honest skills have no larger ones.
 READ_MAX: Final = 2 * 1024 * 1024
 # Files that an agent or editor reads as its settings once the folder is opened or copied, as in the agents' folders.
-_SETTINGS: Final = (
-    *("/.mcp.json", ".vscode/tasks.json", ".vscode/settings.json", ".vscode/mcp.json", ".envrc", "mise.toml"),
-    *("opencode.json", "opencode.jsonc", "crush.json"),
-)
+_SETTINGS: Final = FILE_NAMES["settings"]
 # Agents read these at their start, or with any file beside them, in a folder below the project, too.
-_INSTRUCTIONS: Final = frozenset(
-    words("claude.md claude.local.md gemini.md qwen.md codebuddy.md codebuddy.local.md agents.override.md")
-    + words("copilot-instructions.md .cursorrules .windsurfrules .clinerules .goosehints .roorules")
-)
+_INSTRUCTIONS: Final = frozenset(FILE_NAMES["instructions"])
 # In lower case these are often pages on agents and warps; only Windsurf reads ``agents.md``, with files beside it.
 _LOUD_INSTRUCTIONS: Final = frozenset(words("AGENTS.md AGENT.md WARP.md IFLOW.md"))
-_INSTRUCTION_FOLDERS: Final = (
-    *("/.claude/rules/", "/.cursor/rules/", "/.windsurf/rules/", "/.clinerules/", "/.roo/rules", "/.kiro/steering/"),
-    *("/.github/instructions/", "/.augment/rules/", "/.trae/rules/", "/.junie/", "/.agents/rules/", "/.devin/rules/"),
-    *("/.codebuddy/rules/", "/.qoder/rules/", "/.kilocode/rules/", "/.continue/rules/"),
-)
+_INSTRUCTION_FOLDERS: Final = FILE_NAMES["instruction_folders"]
 _OTHER_SKILLS = deferred(r"/\.[^/]+/skills/")  # in which an agent finds skills once it works on a file beside it
 # Folders of a skill in which agents do not look for skills; nor do they in hidden ones.
 _NO_SKILLS: Final = frozenset({"scripts", "references", "assets", "agents", "node_modules"})

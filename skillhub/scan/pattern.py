@@ -323,13 +323,11 @@ def is_installer(url: str) -> bool:
 
 # The types of files, by name and first bytes.
 
-_FILE_NAMES: Final = {
-    name: frozenset(words(" ".join(lines))) for name, lines in packaged("scan/file_names.json").items()
-}
+FILE_NAMES: Final = {name: words(" ".join(lines)) for name, lines in packaged("scan/file_names.json").items()}
 # Suffixes of programs, and of files that a build tool, a desktop or the system runs by their names; and of files that
 # run code when a program opens, loads, unpickles or compiles them.
-RUN_BY_NAME: Final = _FILE_NAMES["run_by_name"] | _FILE_NAMES["run_when_opened"]
-WHOLE_NAMES: Final = _FILE_NAMES["whole_names"]
+RUN_BY_NAME: Final = frozenset((*FILE_NAMES["run_by_name"], *FILE_NAMES["run_when_opened"]))
+WHOLE_NAMES: Final = frozenset(FILE_NAMES["whole_names"])
 Interpreted = Literal[
     "python", "shell", "javascript", "ruby", "php", "perl", "powershell", "lua", "applescript", "batch"
 ]

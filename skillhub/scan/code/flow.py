@@ -24,17 +24,20 @@ Place = tuple[str, int]
 # with `/` between folders; functions are dotted names in lower case, with `()` after a class that was called, and
 # ``ANY`` is what stands before a name. Credentials of a vendor may go to its hosts. Files of ``settings`` count as
 # stolen only if a program sends them whole: an honest program reads its own line of them. The commands of ``later``
-# files run later: in every shell, at each login or start of Python, with each command of git.
+# files run later: in every shell, at each login or start of Python, with each command of git. The calls and acts of
+# statements are those of languages whose programs are read without a grammar, by the name that ``calls`` has.
 _KINDS: Final = packaged("scan/kinds.json")
 _ANY: Final = r"(?:.*[.)])?"
 
 
-def _patterns(table: str, form: str = "{}") -> tuple[tuple[str, re.Pattern[str]], ...]:
+def patterns(table: str, form: str = "{}") -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Return the compiled patterns of a table by kind, each put into ``form``."""
     texts = {kind: each if isinstance(each, str) else "|".join(each) for kind, each in _KINDS[table].items()}
     return tuple((kind, re.compile(form.format(text.replace("ANY", _ANY)))) for kind, text in texts.items())
 
 
+# Names of functions, members and commands of which one of those who read programs asks.
+WORDS: Final = {name: frozenset(words(" ".join(lines))) for name, lines in _KINDS["words"].items()}
 _PUBLIC_KEY: Final = re.compile(r"(?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-\w{1,20}|sk-\S{1,40})\s{1,4}aaaa[\w+/]{40}")
 # What a program records of its user; it counts as stolen only at a host that the program names.
 _RECORDED: Final = ("keys", "clipboard", "screen", "microphone")
@@ -66,11 +69,6 @@ _RULES_BY_SINK: Final = {
     "load": (("SH120", {"model"}),),
     "publish": tuple(("SH603", {f"of {kind}"}) for kind in _UNPUBLISHED),
 }
-_COLLECT = re.compile(
-    r"webhook\.site|requestbin|pipedream\.net|interact\.sh|oast\.|ngrok|trycloudflare|burpcollaborator|serveo\.net"
-    r"|transfer\.sh|pastebin\.com|paste\.|0x0\.st|file\.io|discord(?:app)?\.com/api/webhooks|api\.telegram\.org/bot"
-    r"|glot\.io|rentry\.co|termbin|dpaste|\.onion\b|duckdns\.org|requestcatcher|beeceptor|hookb\.in"
-)
 _URL = re.compile(r"(?:https?|wss?|ftp)://(?:[^\s/@\"']{0,99}@)?(\[?[\w.:-]{1,253})")
 _BARE = re.compile(
     r"(?:[a-z0-9_-]{1,63}\.){1,8}(?:com|net|org|io|dev|app|xyz|me|site|cloud|ai|co|sh|top|ru|cn|invalid)"
@@ -92,7 +90,7 @@ _FILE = re.compile(
     r"[\w~$./{} =@-]{0,200}?(\.?[\w-]{1,80}(?:\.[\w-]{1,20}){0,2}\.[a-z]{1,8}\d?)"
     r"|(?:\w{0,20}=)?@?(?:/var)?/(?:tmp|dev/shm)/(?:[\w.-]{1,80}/){0,9}?([\w.-]{1,80})/?"
 )
-_PATHS: Final = (*_patterns("credentials"), *_patterns("settings"))
+_PATHS: Final = (*patterns("credentials"), *patterns("settings"))
 # Kinds of functions that are sinks of their arguments, and the kinds of what others return.
 _SINKS: Final = frozenset(words("send lookup eval command load hand-out pipe feed copy remove"))
 _RESULTS: Final = {kind: kind for kind in words("socket packages model encrypted home record")}
@@ -110,13 +108,13 @@ _ONLY_AT: Final = {
 }
 # Kinds of paths that are not followed through files that contain these paths.
 _NAMED: Final = (*_KINDS["later"], "data file")
-_LATER_PATHS: Final = _patterns("later")
+_LATER_PATHS: Final = patterns("later")
 # Each text that matches one of these patterns has one of these parts, to whose first letters the engine skips.
-_PARTS: Final = dict(_patterns("parts"))
-_VARIABLES: Final = _patterns("variables")
-_HOSTS: Final = _patterns("hosts", r"(?:.*\.)?(?:{})$")
-_TOKENS: Final = _patterns("tokens")  # commands that print a key, by the kind of the key
-_CALLS: Final = _patterns("calls")
+_PARTS: Final = dict(patterns("parts"))
+_VARIABLES: Final = patterns("variables")
+_HOSTS: Final = patterns("hosts", r"(?:.*\.)?(?:{})$")
+_TOKENS: Final = patterns("tokens")  # commands that print a key, by the kind of the key
+_CALLS: Final = patterns("calls")
 # A longer text is not kept with its kinds, and no path, host or command is in the middle of a long word of it.
 _TEXT_MAX: Final = 1 << 13
 _LONG_WORD = re.compile(r"(?<![\w+/=-])[\w+/=-]{500,}")
@@ -145,7 +143,7 @@ def _find_kinds(folded: str) -> tuple[str, ...]:
     kinds += (
         [kind for kind, pattern in _LATER_PATHS if pattern.search(folded)] if _PARTS["later"].search(folded) else []
     )
-    patterns = (
+    others = (
         ("data file", IS_DATA),
         ("home", _HOME),
         ("public key", _PUBLIC_KEY),
@@ -153,14 +151,14 @@ def _find_kinds(folded: str) -> tuple[str, ...]:
         ("sends", _SENDS_IN_TEXT),
         ("looks up", _LOOKS_UP),
     )
-    return (*kinds, *(kind for kind, pattern in patterns if pattern.search(folded)))
+    return (*kinds, *(kind for kind, pattern in others if pattern.search(folded)))
 
 
 _kinds_of_text: Final = lru_cache(1 << 14)(_find_kinds)
 
 
 def _hosts_of(folded: str) -> list[str]:
-    if _COLLECT.search(folded):
+    if _PARTS["collect"].search(folded):
         return ["host collect"]
     match = _URL.search(folded) or _BARE.fullmatch(folded) or _ADDRESS.fullmatch(folded)
     if match is None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from skillhub.formats.text import words
-from skillhub.scan.code.flow import Flow, Node, Place
+from skillhub.scan.code.flow import WORDS, Flow, Node, Place
 from skillhub.scan.code.names import (
     COPIES,
     MODULES,
@@ -48,32 +48,14 @@ _BINDING: Final = frozenset[type[ast.AST]](
     )
 )
 # Members of a value that stand for the whole value, not for a part of it.
-_WHOLE = frozenset(
-    words(
-        "text content body data stdout read buffer value values items entries copy keys encode decode "
-        "strip join format stringify tostring dumps dump b64encode urlsafe_b64encode recv fileno makefile "
-        "load pipe stdin on once addeventlistener map filter foreach then json append push concat update write "
-        "extend blob arraybuffer iter_content iter_lines iter_bytes iter_raw slice substring substr trim replace "
-        "replaceall"
-    )
-)
-_MUTATORS = frozenset(
-    words(
-        "write append add update extend push set put insert writestr send end writelines assign setdefault read "
-        "set_content set_payload attach add_attachment write_text write_bytes"
-    )
-)
+_WHOLE = WORDS["whole"]
+_MUTATORS = WORDS["mutators"]
 _LINES: Final = (
     *words("os.system os.popen subprocess.getoutput asyncio.create_subprocess_shell child_process.exec"),
     "child_process.execSync",
 )
 # A file with such a name may be meant by an import, or not.
-_LIBRARIES: Final = frozenset(
-    words(
-        "aiohttp axios base64 child_process dgram dns fs ftplib http http2 https httpx marshal net os paramiko"
-        " pathlib pickle requests shutil smtplib socket subprocess tls urllib urllib3 vm websockets ws"
-    )
-)
+_LIBRARIES: Final = WORDS["libraries"]
 _RUNNERS: Final = ("os.system", "os.popen", "os.exec", "os.spawn", "subprocess.", "child_process.", "pty.")
 _REMOVERS: Final = ("rmtree", "rmsync", "rm", "rmdirsync")
 _COMMANDS: Final = re.compile(

@@ -14,7 +14,7 @@ import tree_sitter_bash
 
 from skillhub.formats.text import words
 from skillhub.scan.code.decoded import unpacked
-from skillhub.scan.code.flow import Flow, Node, Place
+from skillhub.scan.code.flow import WORDS, Flow, Node, Place
 from skillhub.scan.code.trees import PIECE, Effort, pieces, whole
 from skillhub.scan.pattern import ELSEWHERE, GAP_MAX, WRAPPERS, is_installer
 
@@ -58,9 +58,7 @@ _ESCAPE: Final = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|[uU]([0-9A-Fa-f]{4})|([0-
 _REMOTE: Final = re.compile(r"(?i)(?:socket|fsockopen).{0,300}(?:exec|popen|system|/bin/)")
 _CODES: Final = re.compile(r"\\(?:[0-7]{3}|x[0-9A-Fa-f]{2})")
 _ALL_CODES: Final = re.compile(r"(?:1[0-7]{2}|x[2-7][0-9A-Fa-f]){2,}")  # of letters, without the signs before them
-_WRITERS: Final = frozenset(
-    words("cp mv tar zip gpg openssl tee 7z ditto screencapture scrot gnome-screenshot grim arecord imagesnap ffmpeg")
-)
+_WRITERS: Final = WORDS["writers"]
 _PRINTS: Final = frozenset(words("env printenv set export declare typeset"))
 # After these options follows a key that the command uses and does not send.
 _KEPT: Final = re.compile(r"-[iEJ]|--(?:key|cert|cacert|identity|netrc-file|config|ssh-key)")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import groupby, pairwise
 from typing import Final, NamedTuple
 
-from skillhub.scan.code.flow import Flow, Node
+from skillhub.scan.code.flow import Flow, Node, patterns
 from skillhub.scan.pattern import is_installer
 
 LANGUAGES: Final = ("ruby", "php", "perl", "powershell", "lua", "go", "rust", "swift", "java", "applescript")
@@ -71,75 +71,12 @@ _BEFORE_VALUE: Final = re.compile(r"(?:[=(,:?@>]|\breturn|\|[ \t]*(?:%|(?i:forea
 _GOES_ON: Final = re.compile(r"&?\.\w|->|\|")
 _BLANKS: Final = re.compile(r"[ \t\r\n]*+")
 _DEFINED: Final = re.compile(r"\b(?:def|sub|function)[ \t]+(?:self\.)?([\w-]{1,80})", re.IGNORECASE)
-# Calls by their dotted names in lower case, each with the name of a function that the flow knows.
-_LAST: Final = r"(?:.*\.)?"
-_FILE_OR_ADDRESS: Final = re.compile(
-    _LAST + r"(?:open|fopen|file_get_contents|readfile|copy|read(?:bytes|text|as\w+)?|get|contentsof|text|bytes)"
-)
-_CALLS: Final = tuple(
-    (name, re.compile(_LAST + text))
-    for name, text in (
-        (
-            "open",
-            r"(?:read_to_string|read_to_end|readall|binread|readlines|foreach|fread|fgets|slurp\w*|get-content|gc|readalltext|readallbytes|readstring|readalllines"
-            r"|contentsoffile|fromfile|copy-item|cp|opentext|upload_?file\w*|offile|infile|curlfile|curl_file_create|file\.(?:read|open)|glob|compress-archive)",
-        ),
-        (
-            "requests.post",
-            r"(?:post|put|patch|request|post_form|postasync|putasync|getasync|getstringasync|curl_exec|curl_setopt"
-            r"|curl_setopt_array|getstore|download\.file|downloads\.download|lwp\.simple|mirror|invoke-restmethod|invoke-webrequest|irm|iwr"
-            r"|start-bitstransfer|send-mailmessage|upload(?:string|data|file|values)\w*|download(?:string|data|file)\w*"
-            r"|storbinary|put_object|putbinaryfile|upload!"
-            r"|openstream|openconnection|http\.(?:get|newrequest\w*)|client\.do)"
-            r"|(?:net\.http|httparty|restclient|faraday|excon|typhoeus|reqwest|ureq|urlsession|httpclient|httr)\b.*",
-        ),
-        (
-            "socket.create_connection",
-            r"(?:tcpsocket|tcpclient|socket\.tcp|socket\.inet|p?fsockopen|stream_socket_client|net\.dial\w*|openconnection|posturl|tcpstream\.connect)\b.*",
-        ),
-        ("nslookup", r"(?:gethostbyname|dns_get_record|resolve-dnsname|getaddresses?|resolv\.\w+)"),
-        (
-            "eval",
-            r"(?:eval|instance_eval|class_eval|module_eval|create_function|invoke-expression|iex|scriptblock\.create"
-            r"|invokescript|addscript|assembly\.load|loadstring|eval_string|evaluate)",
-        ),
-        (
-            "b64decode",
-            r"(?:base64_decode|\w*decode64|decode_base64|frombase64string|fromhexstring|unpack1?|pack|gzinflate"
-            r"|gzuncompress|gzdecode|str_rot13|hex2bin|convert_uudecode|strrev|reverse|inflate|decompress|tr|chr)",
-        ),
-        ("contentsof", "contentsof"),
-        (
-            "pbpaste",
-            r"get-clipboard|clipboard|clipboard\.(?:readall|gettext)|getsystemclipboard|nspasteboard\.general\.string"
-            r"|arboard\.clipboard\.new",
-        ),
-        ("screencapture", r"createscreencapture|copyfromscreen|screenshot\.capture\w*"),
-        ("keytar.findcredentials", r"(?:retrieveall|retrievepassword)"),
-        ("pbcopy", "set-clipboard"),
-        ("base64", r"(?:base64_encode|\w*encode64|encode_base64|tobase64string|bin2hex)"),
-    )
-)
-_COMMANDS: Final = re.compile(
-    _LAST + r"(?:system|exec|spawn|popen3?|capture[23]e?|shell_exec|passthru|proc_open|pcntl_exec|qx"
-    r"|exec\.command(?:context)?"
-    r"|command\.new|os\.execute|processbuilder|executableurl|launchpath"
-    r"|start-process|saps|process\.(?:start|run)|system\.cmd)"
-)
-_LOADERS: Final = re.compile(_LAST + r"(?:assembly\.load|evaluate)")
-_LOADS: Final = re.compile(r"(?:require|include)(?:_once|_relative)?|load|do|import-module")
-_WRITES: Final = re.compile(
-    _LAST + r"(?:write|writefile|(?:os|file)\.create|binwrite|open|fopen|file_put_contents|fwrite|fputs|getstore"
-    r"|mirror|download(?:file|\.file)|downloads\.download|openfile|openoptions\.new.*|append(?:all)?text|writetext|writestring|writeasstring\w*|writebytes|set-content|add-content|out-file|writeallbytes|writealltext|copy_stream|copy(?:to)?|transferto|pipe|openwrite|outputstream|cp|copy-item|save|(?:new|set)-itemproperty|symlink)"
-)
-_OPENS: Final = re.compile(rf"{_LAST}f?open")
+# Calls by their dotted names in lower case: functions that the flow knows by another name, and what others do.
+_CALLS: Final = patterns("statement_calls")
+_ACTS: Final = dict(patterns("statement_acts"))
+_OPENS: Final = re.compile(r"(?:.*\.)?f?open")
 _MODE: Final = re.compile(r"[wa]b?\+?|[xc]\+?|r\+|>>?.*")
-# These change their first variable without an assignment.
-_RECORDS: Final = re.compile(_LAST + "copyfromscreen")  # into the picture that stands before it
-_FILLS: Final = re.compile(
-    _LAST + r"(?:curl_setopt(?:_array)?|open|sysopen|read|sysread|push|add|append|content|write|set_form_data|store)"
-)
-_SAYS: Final = re.compile(_LAST + r"(?:write|print|puts|send|syswrite|fwrite|fputs|flush)")
+_RECORDS: Final = re.compile(r"(?:.*\.)?copyfromscreen")  # into the picture that stands before it
 _HIDDEN: Final = re.compile(r"system|exec|shell_exec|passthru|eval|iex|invoke-expression|assert|create_function")
 _ADDRESS: Final = "://"
 
@@ -265,21 +202,21 @@ class Statements:
         for name in dotted:
             for kind in _kinds(name, has_address=bool(addresses)):
                 # Compiled languages have few functions that run a text or the bytes of a program.
-                is_kept = kind != "eval" or self._language not in _COMPILED or _LOADERS.fullmatch(name)
+                is_kept = kind != "eval" or self._language not in _COMPILED or _ACTS["loads code"].fullmatch(name)
                 if is_kept and not (is_installer_only and kind.startswith("requests.")):
                     self._call(kind, value, line)
             last = name.rpartition(".")[2]
             if last in self._functions:
                 flow.join(value, ("given", self._path, last))
                 flow.join(("returned", self._path, last), value)
-            if _SAYS.fullmatch(name):
+            if _ACTS["say"].fullmatch(name):
                 flow.sink("say", value, place)
-        if any(map(_LOADS.fullmatch, dotted)):
+        if any(map(_ACTS["start"].fullmatch, dotted)):
             self._start(texts, line)
         self._write(tokens, dotted, texts, (value, line))
         if any(token.kind == "handle" for token in tokens):
             self._call("open", value, line)
-        is_command = any(map(_COMMANDS.fullmatch, dotted)) or not _OF_SHELL.isdisjoint(texts)
+        is_command = any(map(_ACTS["command"].fullmatch, dotted)) or not _OF_SHELL.isdisjoint(texts)
         if is_command or any(token.kind == "command" for token in tokens):
             self._call("os.system", value, line)
             if (
@@ -305,7 +242,7 @@ class Statements:
         flow, place = self._flow, (self._path, line)
         if "register-scheduledtask" in dotted:
             flow.direct_findings.add(("SH406", place))
-        writes = [name for name in dotted if _WRITES.fullmatch(name)]
+        writes = [name for name in dotted if _ACTS["write"].fullmatch(name)]
         if writes and (not all(map(_OPENS.fullmatch, writes)) or any(map(_MODE.fullmatch, texts))):
             flow.sink("write", value, place)
         paths = [text for text in texts if writes and _ADDRESS not in text and 0 < len(text) < 200]
@@ -349,7 +286,7 @@ def _dotted(name: str) -> str:
 def _kinds(name: str, *, has_address: bool) -> list[str]:
     """Return the kinds of a call, by its name; some names read a file, or fetch if the statement has an address."""
     kinds = [kind for kind, pattern in _CALLS if pattern.fullmatch(name)]
-    if _FILE_OR_ADDRESS.fullmatch(name):
+    if _ACTS["file or address"].fullmatch(name):
         kinds += ["requests.get", "open"] if has_address else ["open"]
     return kinds
 
@@ -372,7 +309,7 @@ def _targets(tokens: list[_Token]) -> Iterator[str]:
     index = next((number for number, token in enumerate(tokens) if token.kind == "set"), 0)
     if index:
         yield from (_dotted(token.text) for token in tokens[:index] if token.kind == "name")
-    elif any(map(_FILLS.fullmatch, names)):
+    elif any(map(_ACTS["fill"].fullmatch, names)):
         yield from [_dotted(token.text) for token in tokens if token.kind == "name" and token.text[0] in "$@"][
             :1
         ] or names[names[:1] == ["open"] :][:1]
