@@ -383,7 +383,8 @@ def remove(common: Common, names: Names) -> None:
     try:
         outcome = apply.remove(names, ports, dry_run=common.dry_run)
     except NotFound as error:
-        known = {*locked, *ports.project.records().skills, *common.wanted().skills}
+        records = ports.project.records()
+        known = {*locked, *records.skills, *records.left, *common.wanted().skills}
         unknown = next((name for name in names if name not in known), "")
         error.hint = _removal_of_unmanaged(unknown, ports) or error.hint
         raise

@@ -318,11 +318,14 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
     else:
         _refuse_wanted_elsewhere(names, state.intent, ports.project)
         names = tuple(dict.fromkeys((*names, *orphans(names, state))))
-    # A skill that `sync` found gone from the lock has a record, and may have left MCP entries.
-    refuse_unknown(names, {*state.lock.skills, *state.records.skills, *state.intent.skills}, ports.project)
+    # A skill that `sync` found gone from the lock has a record, and may have left MCP entries; or it is remembered.
+    known = {*state.lock.skills, *state.records.skills, *state.records.left, *state.intent.skills}
+    refuse_unknown(names, known, ports.project)
     unlocked = [name for name in names if name not in state.lock.skills]
-    removed = "would be removed" if dry_run else "was removed"
-    notes = tuple(f"{name}, which {LOCK} does not name, {removed}" for name in unlocked)
+    forgotten = {*state.records.left}.difference(state.records.skills, state.intent.skills)
+    tense = "would be" if dry_run else "was"
+    ended = {name: f"{tense} {'forgotten' if name in forgotten else 'removed'}" for name in unlocked}
+    notes = tuple(f"{name}, which {LOCK} does not name, {how}" for name, how in ended.items())
     configured = config_files(names, state, ports)
     cleared, asked = _ask(names, state, ports, dry_run)
     if dry_run:

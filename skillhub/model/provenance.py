@@ -438,9 +438,9 @@ class Record(Consent):
 
     @property
     def remembered(self) -> Record:
-        """What stays of the record when the skill leaves the lock: the consents, and why it is disabled."""
+        """What stays of the record when the skill leaves the lock: the consents, and the user's choices."""
         consents = self.before(NO_FILES)
-        return Record(tree=NO_FILES, enabled=False, disabled_by=self.disabled_by, former=consents)
+        return Record(tree=NO_FILES, enabled=False, disabled_by=self.disabled_by, link=self.link, former=consents)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.errors import Refused
+from skillhub.errors import NotFound, Refused
 from skillhub.formats.digest import NO_FILES
 from skillhub.model.provenance import Record
 from skillhub.model.question import HoldReason
@@ -185,6 +185,25 @@ def test_what_the_user_removes_is_forgotten(world: World, alone, both) -> None:
     assert world.project.records().left == {}
     switch(both)
     assert refused(world, Refused, lambda: world.install(answers=Answers())).asked
+
+
+@LEAVE
+def test_a_skill_that_is_back_is_linked_as_it_was(world: World, alone, both, leave: Leave) -> None:
+    world.install(link="symlink")
+    leave(world, alone)
+    switch(both)
+    world.install(answers=Answers())
+    assert world.copy("more").is_symlink()
+
+
+@LEAVE
+def test_the_user_may_remove_a_skill_that_left(world: World, alone, both, leave: Leave) -> None:
+    leave(world, alone)
+    assert world.remove("more").warnings == ("more, which skillhub.lock does not name, was forgotten",)
+    assert ({*world.project.records().left}, {*world.lock().skills}) == (set(), {"plain"})
+    switch(both)
+    assert refused(world, Refused, lambda: world.install(answers=Answers())).asked
+    refused(world, NotFound, lambda: world.remove("other"))
 
 
 def test_a_skill_that_left_is_not_installed(world: World, alone, both) -> None:
