@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from skillhub.command.ports import Ports
 from skillhub.command.state import State, refuse_unknown
-from skillhub.disk.files import disk_error, search_path
+from skillhub.disk.files import disk_error, program, search_path
 from skillhub.disk.folders import TreeProblem, compare
 from skillhub.edits.patch import listing_of_copy, read_patch
 from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError, SkillhubError, SourceMismatch, StateError
@@ -337,16 +337,15 @@ def tracked_copies(project: Project, links: Sequence[str]) -> list[str]:
         return "/." not in f"/{path}" and (entry is None or (entry.local and entry.path == path))
 
     inside = [link for link in links if link.startswith(os.path.join(base, "")) and not is_own(link)]
-    if not inside:
+    git = program("git", os.environ)
+    if not inside or git is None:
         return []
     environ = {name: os.environ[name] for name in _PASSED if name in os.environ} | _SET
     environ["PATH"] = search_path(environ)
     # A repository can configure a program that watches its files; this option keeps git from running it.
-    words = ["git", "-C", base, "-c", "core.fsmonitor=false", "ls-files", "-z", "--", *inside]
+    words = [git, "-C", base, "-c", "core.fsmonitor=false", "ls-files", "-z", "--", *inside]
     try:
         process = subprocess.run(words, env=environ, capture_output=True, timeout=20, check=False)
-    except FileNotFoundError:
-        return []
     except OSError as error:  # also if the paths are too many for a command line
         raise disk_error(error, base) from error
     except subprocess.TimeoutExpired as error:

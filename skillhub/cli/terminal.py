@@ -292,6 +292,7 @@ class Terminal:
             from pydoc import pager
 
             os.environ.setdefault("LESS", _LESS)
+            os.environ["NODEFAULTCURRENTDIRECTORYINEXEPATH"] = "1"  # no pager of the working folder on Windows
             self.clear()
             pager("".join(_line(text, tone, stream) for text, tone in lines))
             return

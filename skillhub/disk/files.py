@@ -108,8 +108,18 @@ def _nameless(folder: str, dir_fd: int | None) -> int:
 
 def search_path(environ: Mapping[str, str]) -> str:
     """Return PATH without relative and empty entries, which may lead into a clone with a program of any name."""
-    folders = filter(os.path.isabs, environ.get("PATH", "").split(os.pathsep))
-    return os.pathsep.join(folders) or os.defpath
+    paths = (environ.get("PATH", ""), os.defpath)
+    return next(filter(None, (os.pathsep.join(filter(os.path.isabs, each.split(os.pathsep))) for each in paths)), "")
+
+
+def program(name: str, environ: Mapping[str, str]) -> str | None:
+    """Return the path of a program in ``search_path``; None if there is none.
+
+    By its name alone, Windows would first look for it in the working folder.
+    """
+    file = f"{name}.exe" if os.name == "nt" else name
+    paths = (os.path.join(folder, file) for folder in search_path(environ).split(os.pathsep) if folder)
+    return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), None)
 
 
 def is_within(path: str, folder: str) -> bool:

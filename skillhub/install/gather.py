@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -75,27 +75,20 @@ def prefetched(
     if (count := sum(each.fetch is not nothing for each in acquisitions)) < 2:
         yield iter([each.run for each in acquisitions])
         return
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+    from skillhub.net.threads import threads  # noqa: PLC0415
 
-    is_stopped, processes = False, None
-    pool = ThreadPoolExecutor(AT_ONCE)
-    try:
+    with ExitStack() as undo, threads(AT_ONCE) as pool:
+        processes = None
         if count >= MANY:
             from skillhub.scan.results import ScanCache, ScansAhead  # noqa: PLC0415
 
             processes = ScanCache(home).ahead(count) if home else ScansAhead(count=count)
+            undo.callback(processes.close)
 
         def begin(fetched: object) -> Scan:
             return scan_from(processes.begin(fetched)) if processes and is_scanned() else scan_here
 
         yield _Prefetcher(acquisitions, pool, begin).candidates(report)
-    except KeyboardInterrupt:
-        is_stopped = True  # do not wait for the threads: a server may take ten minutes for an answer
-        raise
-    finally:
-        pool.shutdown(wait=not is_stopped, cancel_futures=True)
-        if processes is not None:
-            processes.close()
 
 
 class _Prefetcher:

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from socket import socket
 from time import sleep
 from typing import Any, TypeVar
@@ -64,6 +65,7 @@ class OciTarget(Target):
 
     is_browsed = False
     waits: Sequence[float] = (0.5, 1.0, 2.0)  # seconds before each further attempt
+    seconds = 600.0  # for each attempt
 
     def __init__(self, client: Any, tag: str, where: str, trusts: oci.Trusts) -> None:  # noqa: ANN401 - a DXF
         self._client, self._tag, self.where, self._trusts = client, tag, where, trusts
@@ -194,7 +196,7 @@ class OciTarget(Target):
 
     def _upload(self, data: bytes) -> None:
         # Bytes are sent with their length. An iterator would be sent without, which some registries refuse.
-        self._with_retries(lambda: self._client.push_blob(data=data, digest=Digest.of(data)))
+        self._with_retries(lambda: self._client.push_blob(data=data, digest=Digest.of(data)), len(data))
 
     def _manifest(self) -> bytes | None:
         headers, path = {"Accept": ", ".join((*oci.ACCEPTED, _OLD))}, f"manifests/{self._tag}"
@@ -213,15 +215,16 @@ class OciTarget(Target):
                     raise
                 return None
 
-    def _with_retries(self, step: Callable[[], _T]) -> _T:
+    def _with_retries(self, step: Callable[[], _T], size: int = 0) -> _T:
+        attempt = partial(push_targets.in_time, self.seconds, step, self.where, size)
         for wait in self.waits:
             try:
-                return step()
+                return attempt()
             except RequestException as error:
                 if error.response is not None and error.response.status_code not in _PASSING:
                     raise
             sleep(wait)
-        return step()
+        return attempt()
 
     @contextmanager
     def _converted_errors(self) -> Iterator[None]:

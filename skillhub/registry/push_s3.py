@@ -48,6 +48,7 @@ class S3Target(Target):
     """
 
     pages_max = 10_000  # of a list, with 1,000 objects each
+    seconds = 600.0  # for a request and its answer
 
     def __init__(self, client: Any, bucket: str, prefix: str) -> None:  # noqa: ANN401 - boto3 makes its classes at run time
         self._client, self._bucket, self._prefix = client, bucket, prefix
@@ -66,7 +67,7 @@ class S3Target(Target):
             return None
         with self._converted_errors(path):
             response = self._client.get_object(**self._key_arguments(path), IfMatch=self._tags[path])
-            data: bytes = response["Body"].read(FILE_CAP + 1)
+            data = self._body(response)
         if len(data) > FILE_CAP:
             raise push_targets.other_content(path, self.where)
         return data
@@ -129,7 +130,11 @@ class S3Target(Target):
             if _status(error) != 404:
                 raise
             return None, None
-        return response["Body"].read(FILE_CAP + 1), response["ETag"]
+        return self._body(response), response["ETag"]
+
+    def _body(self, response: Any) -> bytes:  # noqa: ANN401
+        data: bytes = push_targets.in_time(self.seconds, lambda: response["Body"].read(FILE_CAP + 1), self.where)
+        return data
 
     def _listed(self) -> Iterator[tuple[str, str]]:
         pages = self._client.get_paginator("list_objects_v2")
@@ -190,15 +195,18 @@ def open_target(address: str) -> Target:
     return target
 
 
-def bounded(client: Any) -> Any:  # noqa: ANN401 - as for ``S3Target``
-    """Return the client, which now reads an answer that is no file up to a limit: botocore knows none."""
+def bounded(client: Any, seconds: float = S3Target.seconds) -> Any:  # noqa: ANN401 - as for ``S3Target``
+    """Return the client with limits that botocore lacks: of a request's time, and of an answer that is no file."""
 
     def send(request: Any, **_: object) -> Any:  # noqa: ANN401
+        where, size = request.url.partition("?")[0], int(request.headers.get("Content-Length") or 0)
+        return push_targets.in_time(seconds, lambda: answered(request, where), where, size)
+
+    def answered(request: Any, where: str) -> Any:  # noqa: ANN401
         is_file, request.stream_output = request.stream_output, True
         response = client._endpoint.http_session.send(request)
         if not is_file or response.status_code >= 300:
             chunks = response.raw.stream(1 << 16)
-            where = request.url.partition("?")[0]
             response._content = push_targets.read_at_most(_ANSWER_CAP, chunks, "an answer", where)
         return response
 

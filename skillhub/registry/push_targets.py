@@ -6,14 +6,15 @@ import os
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, takewhile
+from typing import TypeVar
 
 from skillhub.disk import files, folders
 from skillhub.errors import FormatError, SourceError, StateError, UsageError, hinting
 from skillhub.formats.text import is_object_id, quote
 from skillhub.model.reference import Git, GitHub, parse_ref, url_of
+from skillhub.net.threads import threads
 from skillhub.registry.outputs import is_fixed
 from skillhub.sources.git_program import GitLimits, object_id
 from skillhub.sources.git_repository import GitCache, check, remote
@@ -24,6 +25,7 @@ from skillhub.trust.documents import SHARD_PATHS
 TIMESTAMP_PATH = "metadata/timestamp.json"
 _AT_ONCE = 8  # below the 10 connections that botocore and requests keep
 FILE_CAP = 64 * 1024 * 1024  # bytes of the largest file that a site has
+_RATE = 16 << 10  # bytes sent in a second by the slowest connection
 APART = "two copies of the registry were changed separately: continue with the one that was pushed first"
 
 
@@ -46,6 +48,7 @@ class SiteFile:
 
 
 SiteFiles = Sequence[SiteFile]
+_T = TypeVar("_T")
 
 
 class Target:
@@ -120,7 +123,7 @@ def in_stages(changed: Sequence[SiteFile], write: Callable[[SiteFile], None]) ->
     for file in early:
         is_list = file.path.endswith("index.json") or file.path in SHARD_PATHS
         stages[0 if file.fixed else 2 if is_list else 1].append(file)
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with threads(_AT_ONCE) as pool:
         for stage in stages:
             deque(pool.map(write, stage), 0)
     for file in changed[len(early) :]:
@@ -142,6 +145,22 @@ def overtaken(path: str, where: str) -> StateError:
 def not_kept(path: str, where: str) -> SourceError:
     """Return the error for a file that a store said to have written, and does not return."""
     return SourceError(f"the store accepted {quote(path)}, and does not have it", where=where)
+
+
+def in_time(seconds: float, step: Callable[[], _T], where: str, size: int = 0) -> _T:
+    """Return what ``step`` returns: a request with ``size`` bytes, and its answer.
+
+    The clients of the stores limit only the wait for each byte, and a server may send a byte at a time for ever.
+
+    Raises:
+        SourceError: it takes longer than ``seconds`` and the time that a slow connection takes to send the bytes.
+    """
+    limit = seconds + size / _RATE
+    try:
+        with threads(1) as pool:
+            return pool.submit(step).result(limit)
+    except TimeoutError as error:
+        raise SourceError(f"a request took more than {limit:.0f} s", where=where) from error
 
 
 def read_at_most(cap: int, chunks: Iterable[bytes], name: str, where: str) -> bytes:

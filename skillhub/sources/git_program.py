@@ -21,7 +21,7 @@ from typing import IO
 
 from skillhub import errors
 from skillhub.archive.limits import unsafe
-from skillhub.disk.files import disk_errors, search_path
+from skillhub.disk.files import disk_errors, program, search_path
 from skillhub.errors import FormatError, SkillhubError, SourceError, UnsafeTransfer
 from skillhub.formats.text import clean, packaged, quote
 from skillhub.net.fetch import Arrived, Web, Who, unheard
@@ -190,7 +190,8 @@ class GitProgram:
         places = {"GIT_DIR": folder, "GIT_COMMON_DIR": folder}
         self._environ = {**passed, **_SET, **variables, **places, "PATH": search_path(environ)}
         settings = [word for option in (*_OPTIONS.split(), *options) for word in ("-c", option)]
-        self._words = ["git", *settings]
+        self._program = program("git", environ)
+        self._settings = settings
         self._folder = folder
 
     def run(
@@ -215,6 +216,7 @@ class GitProgram:
             given.writelines(stdin)
             given.seek(0)
             process = self.start(words, given, subprocess.PIPE)
+        end = weakref.finalize(self, stop, process)  # also if skillhub ends while a thread waits here
         out, err = _Drain(process.stdout), _Drain(process.stderr, tail=_TAIL)
         try:
             taken = grown()
@@ -234,7 +236,7 @@ class GitProgram:
         except subprocess.TimeoutExpired as error:  # a git that closed its output may still run
             raise SourceError(f"git took more than {bounds.seconds:g} s") from error
         finally:
-            stop(process)
+            end()
 
     def is_set(self, name: str) -> bool:
         """Return whether the user's or the machine's configuration of git has this setting.
@@ -252,9 +254,11 @@ class GitProgram:
         Raises:
             SourceError: git is not installed.
         """
+        if self._program is None:
+            raise SourceError("cannot run git: it is not on PATH", hint="install git")
         try:
             return subprocess.Popen(
-                [*self._words, *words],
+                [self._program, *self._settings, *words],
                 stdin=given,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -263,8 +267,7 @@ class GitProgram:
                 start_new_session=True,
             )
         except OSError as error:
-            hint = "install git" if isinstance(error, FileNotFoundError) else None
-            raise SourceError(f"cannot run git: {error.strerror}", hint=hint) from error
+            raise SourceError(f"cannot run git: {error.strerror}") from error
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import tarfile
 import threading
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -33,6 +31,7 @@ from skillhub.net.fetch import RequestOptions, Response, Web, whole
 from skillhub.net.mirrors import UntrustedClient
 from skillhub.net.settings import token_variable
 from skillhub.net.target import RULES, RequestTarget
+from skillhub.net.threads import threads
 from skillhub.sources import git_snapshot
 from skillhub.sources.git_program import GitLimits, object_id, tree_of
 from skillhub.sources.git_snapshot import GitSnapshot, choose, of_skills, open_git, spellings
@@ -262,7 +261,7 @@ class GitHubSnapshot:
         if wanted <= self._kept.keys():
             yield from (self._kept[id_] for id_ in ids)
             return
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        with threads(_AT_ONCE) as pool:
             for at in range(0, len(ids), _AT_ONCE):
                 yield from pool.map(self._blob, ids[at : at + _AT_ONCE])
 
@@ -400,7 +399,7 @@ def open_repository(
             GitHub.
     """
     inner, token = _inner(url, environ), login_for(url, environ, bounds.tokens)
-    if inner is not None and shutil.which("git", path=environ.get("PATH")) is None:
+    if inner is not None and files.program("git", environ) is None:
         host = replace(host_of(environ), token=token)
         web = bounds.web
         if web is None or bounds.offline:

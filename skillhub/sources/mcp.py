@@ -7,7 +7,6 @@ import json
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
@@ -31,6 +30,7 @@ from skillhub.model.reference import Mcp, name_in_uri
 from skillhub.model.tree import SKILL_MD, File, ListedFile, Listing, Tree, Unpacked
 from skillhub.net.fetch import RequestOptions, Response, Web, whole
 from skillhub.net.target import plain_warnings
+from skillhub.net.threads import threads
 
 # JSON-RPC over Streamable HTTP. In version 2026-07-28 of the protocol each request stands alone; earlier versions
 # begin with a handshake. Every request is a POST; the answer is JSON or a finite stream of events.
@@ -352,7 +352,7 @@ class McpPlace:
         # Judge the paths before the first request.
         gather((Entry(path, File(b"")) for path in entry.files), wrapper=False)
         deadline = time.monotonic() + self._seconds
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        with threads(_AT_ONCE) as pool:
             data = pool.map(lambda each: self._read(each, deadline), entry.files.values())
             read_files = (Entry(path, File(each)) for path, each in zip(entry.files, data, strict=True))
             read = gather(read_files, wrapper=False)

@@ -6,7 +6,6 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -20,6 +19,7 @@ from skillhub.formats.text import as_command, did_you_mean, grouped, is_object_i
 from skillhub.model.index import Index, Release
 from skillhub.model.tree import SKILL_MD, File, Unpacked
 from skillhub.net.target import check_marketplace_url
+from skillhub.net.threads import threads
 from skillhub.sources import layout
 from skillhub.sources.layout import Elsewhere, Plugin, Snapshot, SnapshotNode, SnapshotNodes, Survey, join
 
@@ -273,7 +273,7 @@ class Repository:
                 return error
 
         if asked:
-            with ThreadPoolExecutor(min(_AT_ONCE, len(asked))) as pool:
+            with threads(min(_AT_ONCE, len(asked))) as pool:
                 found = dict(zip(asked, pool.map(opened, asked), strict=True))
             for plugin, source in plugins:
                 yield plugin, source.path, found[source.url, source.rev]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections import Counter
+from contextlib import suppress
 from hashlib import md5
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
@@ -119,13 +121,13 @@ def server(handler, how, times=1):
     return found
 
 
-def to_oci(hub, running, waits=(0.0, 0.0, 0.0), login=None):
+def to_oci(hub, running, waits=(0.0, 0.0, 0.0), login=None, **limits):
     module = pytest.importorskip("skillhub.registry.push_oci", reason="takes the extra oci", exc_type=ImportError)
     host = f"127.0.0.1:{running.server_port}"
 
     def connect(address):
         client = module.DXF(host, "acme/skills", login, insecure=True, timeout=20)
-        return type("_Target", (module.OciTarget,), {"waits": waits})(
+        return type("_Target", (module.OciTarget,), {"waits": waits, **limits})(
             client.__enter__(), "v1", address, lambda url: False
         )
 
@@ -136,8 +138,8 @@ def to_s3(hub, running, **limits):
     module = pytest.importorskip("skillhub.registry.push_s3", reason="takes the extra s3", exc_type=ImportError)
     session = module.boto3.session.Session("key", "secret", region_name="eu-west-1")
     url = f"http://127.0.0.1:{running.server_port}"
-    client = module.bounded(session.client("s3", config=module._CONFIG, endpoint_url=url))
     kind = type("_Target", (module.S3Target,), limits)
+    client = module.bounded(session.client("s3", config=module._CONFIG, endpoint_url=url), kind.seconds)
     return push(hub.dir.path, "s3://bucket", lambda _: kind(client, "bucket", ""), now=now())
 
 
@@ -247,3 +249,36 @@ def test_attack_an_endless_answer_of_a_store_is_not_read_whole(hub, status):
     refused = pytest.raises(FormatError, match="expected at most 16777216 bytes")
     with serving(server(Large, None, times=0)) as running, refused:
         to_s3(hub, running)
+
+
+class Dripping:
+    """A store that sends one byte after another, in the head or in the body of its ``late``-th answer to a GET."""
+
+    late = 1
+
+    def _answer(self, status, headers, body):
+        store = self.server.store
+        store["gets"] = store.get("gets", 0) + (self.command == "GET")
+        if self.command != "GET" or store["gets"] < self.late:
+            return super()._answer(status, headers, body)
+        head = b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n"
+        with suppress(OSError):
+            self.wfile.write(head + (b"\r\n" if self.in_body else b"X-A: "))
+            for _ in range(200):
+                if not store["over"].wait(0.02):
+                    self.wfile.write(b" ")
+
+
+@pytest.mark.parametrize("in_body", [False, True])
+@pytest.mark.parametrize(("kind", "to", "late"), [(Oci, to_oci, 1), (S3, to_s3, 1), (S3, to_s3, 2)])
+def test_attack_a_store_that_sends_one_byte_after_another_is_given_up(hub, kind, to, late, in_body):
+    """It would hold the push for ever, since each byte arrives in time."""
+    dripping = type("_Dripping", (Dripping, kind), {"in_body": in_body, "late": late})
+    with serving(server(dripping, None, times=0)) as running:
+        running.store["over"] = threading.Event()
+        running.store["files"] = {"metadata/1.root.json": b"", TIMESTAMP: b""}
+        try:
+            with pytest.raises(SourceError, match=r"took more than \d+ s$"):
+                to(hub, running, seconds=0.4)
+        finally:
+            running.store["over"].set()

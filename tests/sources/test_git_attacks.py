@@ -31,6 +31,7 @@ from skillhub.errors import (
 from skillhub.model.tree import File
 from skillhub.sources import git_program, git_repository, git_snapshot
 from skillhub.sources.git_program import GitLimits, GitProgram
+from tests.support.bare import run_bare
 from tests.support.gitrepos import SKILL, Repo, Special, link, submodule
 from tests.support.gitserver import served
 
@@ -302,6 +303,22 @@ def test_git_is_killed_at_the_deadline(environ, tmp_path, script):
     git = _fake_git(tmp_path, environ, script)
     with pytest.raises(SourceError, match=r"git took more than 0\.3 s"):
         git.run(("x",), GitLimits(seconds=0.3), stdin=[bytes(1 << 20)])
+
+
+def test_git_is_killed_when_skillhub_ends_while_a_thread_waits(environ, tmp_path):
+    """An interrupt does not wait for threads; git alone would know no limit of time and size."""
+    _fake_git(
+        tmp_path, environ, f'echo $$ > "{tmp_path}/new" && mv "{tmp_path}/new" "{tmp_path}/pid"\nexec sleep 600'
+    )
+    code = (
+        "import atexit, os, threading\nfrom skillhub.sources.git_program import GitLimits, GitProgram\n"
+        f"git = GitProgram({str(tmp_path)!r}, os.environ, (), {{}})\n"
+        "threading.Thread(target=git.run, args=(('x',), GitLimits()), daemon=True).start()\n"
+        f"while not os.path.exists({str(tmp_path / 'pid')!r}): pass\n"
+        "atexit._run_exitfuncs(); os._exit(0)"
+    )
+    run_bare(code, environ=environ | {"PATH": f"{tmp_path}/bin:{environ['PATH']}"})
+    assert _gone(int((tmp_path / "pid").read_text()))
 
 
 def test_git_gets_no_end_of_input_after_a_read_error(environ, tmp_path):
