@@ -344,7 +344,11 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
         records = now.records.leaving(names) if unwanted else now.records.without(names)
         if not (records.skills or records.left):  # the next install chooses agents as the first one did
             records = replace(records, agents=())
-        ports.project.write_records(now.records)  # a state that cannot be written is refused before the first change
+        # A state that cannot be written is refused before the first change. If this command is killed, `sync` removes
+        # the skills of the new lock, and remembers nothing of those that the user removes.
+        blank = Record(tree=NO_FILES, enabled=False)
+        blanks = {name: blank for name in names if name in now.records.skills and not unwanted}
+        ports.project.write_records(replace(now.records, left={**now.records.left, **blanks}))
         ports.project.edit_intent({}, names)
         if os.path.lexists(ports.project.lock_path):  # for `sync`, an empty lock in its place would remove all skills
             ports.project.write_lock(lock.dump())

@@ -135,7 +135,8 @@ def commit(
         agents = tuple(dict.fromkeys((*now.records.agents, *options.agents)))
         created_paths = tuple(dict.fromkeys((*now.records.created_paths, *created_paths)))
         moved = admission.moved_records(after, now.lock, lock, ports)
-        records = replace(now.records, skills=moved, agents=agents, created_paths=created_paths)
+        rest = now.records.without([change.name for change in changes])
+        records = replace(rest, skills=moved, agents=agents, created_paths=created_paths)
         if text is not None:
             # After a crash once the lock is written, `sync` knows from these that the user agreed to its entries.
             pending = {change.name: records.skills[change.name] for change in changes}

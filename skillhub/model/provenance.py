@@ -500,11 +500,13 @@ class Records:
         return replace(self, skills=skills, left=left)
 
     def leaving(self, names: Collection[str]) -> Records:
-        """Return the records without these skills, which are remembered for a lock that has them again."""
+        """Return the records without these skills, which are remembered for a lock that has them again.
+
+        But not those of which ``left`` has nothing to remember: a killed command was about to forget them.
+        """
         gone = {name: self.skills[name].remembered for name in names if name in self.skills}
-        known = {name: record for name, record in gone.items() if record.former or record.disabled_by}
-        rest = self.without(names)
-        return replace(rest, left={**rest.left, **known})
+        left = {name: each for name, each in {**gone, **self.left}.items() if each.former or each.disabled_by}
+        return replace(self.without(names), left=left)
 
     def dump(self, project: str) -> bytes:
         """Return the bytes of the record file of the project at the path ``project``."""

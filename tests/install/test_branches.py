@@ -166,6 +166,17 @@ def test_a_consent_without_an_origin_is_not_remembered(world: World, alone, both
     assert "install" in [question.kind for question, _ in asked]
 
 
+@LEAVE
+def test_a_skill_that_is_installed_anew_is_remembered_as_it_is_then(world: World, alone, both, leave: Leave) -> None:
+    world.disable("more")
+    leave(world, alone)
+    world.install(str(world.base / "src/more"))
+    leave(world, alone)
+    switch(both)
+    world.install(answers=Answers())
+    assert world.record("more").enabled
+
+
 def test_disabling_is_no_consent_when_the_skill_comes_back(world: World, alone) -> None:
     world.on_another_machine().install(str(skill(world.base / "src", "more")))
     both = documents(world)

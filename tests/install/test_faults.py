@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +13,7 @@ import pytest
 
 from skillhub.command.ports import Options
 from skillhub.disk.folders import list_folder, remove_tree
-from skillhub.errors import NotFound, StateError
+from skillhub.errors import NotFound, Refused, StateError
 from skillhub.install.skill_sets import save_profile, use_profile
 from skillhub.model.lock import Lock
 from tests.support.faults import forbidden, in_child, kill, killed_at, kinds_of, no_space, run_with_fault, sample
@@ -206,6 +206,23 @@ def test_sync_and_the_command_repair_an_interruption_at_any_step(tmp_path, name)
     case = Case(tmp_path, *CASES[name])
     for label in case.interruptions({each: sample(case.kinds, each, name) for each in (kill, no_space, forbidden)}):
         check(case, f"{name}, {label}")
+
+
+def test_a_killed_removal_remembers_no_consent(tmp_path):
+    """Unlike a branch without the skill: from the write of the lock on, ``sync`` completes the removal."""
+    case = Case(
+        tmp_path, lambda world: world.install(str(skill(world.base / "src"))), lambda world: world.remove("plain")
+    )
+    asked = []
+    for label in case.interruptions({kill: sample(case.kinds, kill, "removal")}):
+        is_removed = "plain" not in case.world.lock().skills
+        case.world.sync()
+        for name in ("skillhub.lock", "skillhub.toml"):
+            (case.world.base / name).write_bytes(case.before.documents[name])
+        with pytest.raises(Refused) if is_removed else nullcontext():
+            case.world.install(answers=Answers())
+        asked += [label] if is_removed else []
+    assert asked
 
 
 def edited(world):
