@@ -20,7 +20,7 @@ _NO_PARSER_LINE = deferred(rf"(?:the scan found |\S+: )?low: .*{NO_PARSER} \[SH6
 # RFC 2606, RFC 6761.
 _KEPT_FOR_DOCUMENTATION = deferred(r"(?:.*\.)?(?:example|test|invalid|example\.(?:com|org|net))")
 _INSTRUCTS = "give instructions, which an agent follows with your rights"
-# The capability of programs, and of instructions with a word of the network.
+# The capability of code or instructions that are not proved to stay offline.
 NETWORK_UNKNOWN: Final = "network:?"
 # The capabilities of a skill with a declaration that cannot be read: another reader may read any name in it.
 DECLARATIONS_UNKNOWN: Final = ("env:?", "mcp:?", "permissions:?")

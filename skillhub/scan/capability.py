@@ -19,8 +19,8 @@ from skillhub.model.finding import DECLARATIONS_UNKNOWN, NETWORK_UNKNOWN
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import DECLARATIONS, SKILL_MD, Tree
 from skillhub.scan.code import encoded_commands
-from skillhub.scan.network import names_network
-from skillhub.scan.running import SCRIPTS, running, started_parts
+from skillhub.scan.offline import is_offline, is_offline_shell, names_network
+from skillhub.scan.running import PROGRAMS, SCRIPTS, running, started_parts
 from skillhub.scan.skill_files import SkillFiles, SourceFile
 from skillhub.scan.views import Letters, Literals
 
@@ -45,6 +45,14 @@ _NOWHERE = deferred(
 # Claude Code runs `` !`command` `` and blocks of ```! before the model sees the text. The pattern starts with the
 # fixed byte and looks behind from there: that is ten times as fast as a pattern that starts with the lookbehind.
 _SHELL = deferred(r"!(?:(?<![\w`)\]!]!)`[^`]|(?<=```!)(?=[ \t]*$))", re.MULTILINE)
+_COMMANDS = deferred(r"!`([^`]*)`|```!([^`]*)```")
+# A program that the interpreter of another language runs; each of the two may read it differently.
+_FILE_OF_IT = r"[ \t]+(?:-\S+[ \t]+){0,5}[\"'<]?[^\s\"'`|;&]*"
+_OTHER_PROGRAM = deferred(
+    rf"(?<![\w./-])(?:(?!python|pypy)(?:{PROGRAMS}|source|\.){_FILE_OF_IT}\.pyw?\b"
+    rf"|(?!(?:ba|da)?sh\b)(?:{PROGRAMS}){_FILE_OF_IT}\.(?:ba)?sh\b)"
+)
+_PROGRAM_FILES = (".py", ".sh", ".bash")
 _OF_ANOTHER = tuple(f"/{path}" for path in DECLARATIONS)
 _NETWORK_TOOLS = frozenset({"webfetch", "websearch"})
 
@@ -99,7 +107,7 @@ def _capabilities(manifest: Manifest, sources: SkillFiles) -> set[str]:
     for kind, names in named.items():
         result.update(f"{kind}:{name}" for name in (names if len(names) <= NAMES_MAX else "*"))
     # A declaration that cannot be read may be that of a server.
-    if "mcp:?" in result or programs or encoded or sources.cut or _asks_for_network(manifest, body):
+    if "mcp:?" in result or encoded or sources.cut or not _is_offline(manifest, body, programs, sources):
         result.add(NETWORK_UNKNOWN)
     return result | {f"env:{_capability_text(name)}" for name in variables(run.items())}
 
@@ -111,16 +119,26 @@ def _instructions(manifest: Manifest, source: SourceFile | None) -> Letters:
     return Letters(data, source.letters if source is not None and is_end else None)
 
 
-def _asks_for_network(manifest: Manifest, body: Letters) -> bool:
-    """Return whether a skill runs commands without a file, or its tools or instructions name the network."""
+def _is_offline(manifest: Manifest, letters: Letters, programs: Iterable[str], sources: SkillFiles) -> bool:
+    """Return whether every program provably stays offline, and the instructions name nothing of the network.
+
+    Instructions are not a program: what an agent does with them cannot be proved.
+    """
+    body = manifest.body
     if manifest.hooks or any(need.server and need.server.command for need in manifest.requires):
-        return True
+        return False
     tools = (tool.partition("(") for tool in manifest.allowed_tools)
     named = ((name.strip().lower(), Letters(f"`{inner}".encode())) for name, _, inner in tools)
-    return (
-        _SHELL.search(manifest.body) is not None
-        or names_network(body)
-        or any(name in _NETWORK_TOOLS or names_network(inner) for name, inner in named)
+    if any(name in _NETWORK_TOOLS or names_network(inner) for name, inner in named):
+        return False
+    commands = (match[1] or match[2] or "" for match in _COMMANDS.finditer(body))
+    if _SHELL.search(body) and not all(map(is_offline_shell, commands)):
+        return False
+    lines = body.split("\n") if any(suffix in body for suffix in _PROGRAM_FILES) else ()
+    if any(_OTHER_PROGRAM.search(line) for line in lines if any(suffix in line for suffix in _PROGRAM_FILES)):
+        return False
+    return not names_network(letters) and all(
+        is_offline(path, sources.held[path], sources.files[path].without_nul) for path in programs
     )
 
 

@@ -108,7 +108,7 @@ def test_show_and_list_give_the_same_row(shell, folder):
     shell.write("project/.claude/skills/good/scripts/run.sh", "echo\n")
     done = shell.run("show", "good", "--json")
     (listed,) = shell.run("list", "--json").json["skills"]
-    assert {key: done.json[key] for key in listed} == {**listed, "capabilities": ["network:?", "scripts"]}
+    assert {key: done.json[key] for key in listed} == {**listed, "capabilities": ["scripts"]}
     assert [each["path"] for each in done.json["files"]] == ["SKILL.md", "scripts/run.sh"]
     assert (done.json["manifest"]["description"], done.json["releases"]) == ("Does good.", [])
     text = shell.run("show", "good").out
@@ -290,7 +290,7 @@ def test_show_names_the_capabilities_of_an_unmanaged_skill_which_list_does_not_s
     shell.write("project/.claude/skills/good/run.sh", "#!/bin/sh\necho 1\n")
     (row,) = shell.run("list", "--json").json["skills"]
     assert (row["managed"], row["capabilities"]) == (False, [])
-    assert shell.run("show", "good", "--json").json["capabilities"] == ["network:?", "scripts"]
+    assert shell.run("show", "good", "--json").json["capabilities"] == ["scripts"]
     assert "show NAME scans it" in " ".join(shell.run("list", "--help").out.split())
 
 

@@ -55,13 +55,13 @@ def test_a_check_reports_updates_and_writes_nothing(machine, repo):
     repo.commit(files("Do it better.\n", **{"run.sh": program(b"#!/bin/sh\n")}))
     done = machine.run("update", "--check")
     assert done.status == 1
-    for line in ("deploy ", "it can now: network:?, scripts", "+ run.sh", "~ SKILL.md"):
+    for line in ("deploy ", "it can now: scripts", "+ run.sh", "~ SKILL.md"):
         assert line in done.out
     done = machine.run("update", "--check", "deploy", "--json")
     (skill,) = done.json["skills"]
     assert (done.status, done.json["changed"]) == (1, False)
     assert skill["from_tree"] != skill["tree"]
-    assert skill["changes"]["capabilities"] == {"added": ["network:?", "scripts"], "removed": []}
+    assert skill["changes"]["capabilities"] == {"added": ["scripts"], "removed": []}
     assert set(skill["changes"]) == {"files", "capabilities", "requires"}
     assert seen(machine) == before
 
@@ -343,7 +343,7 @@ def test_update_takes_names_in_two_forms_and_all_by_default(torn):
     assert (done.status, done.json["refused"], done.json["changed"]) == (0, [], True)
 
 
-PLAN = ("it can now: network:?, scripts", "+ run.sh", "~ SKILL.md", ", not signed")
+PLAN = ("it can now: scripts", "+ run.sh", "~ SKILL.md", ", not signed")
 
 
 def test_the_plan_is_shown_without_a_question(machine, repo):
@@ -361,7 +361,7 @@ def test_the_plan_is_shown_without_a_question(machine, repo):
     repo.commit(files("Do it best.\n"))
     done = machine.run("update", *YES)
     assert done.status == 0
-    for line in ("it can no longer: network:?, scripts", "- run.sh", "~ SKILL.md"):
+    for line in ("it can no longer: scripts", "- run.sh", "~ SKILL.md"):
         assert line in done.err
     assert "updated deploy" in done.out
     assert "run.sh" not in done.out

@@ -20,7 +20,7 @@ def found(files=None, frontmatter="", body="# Do\n"):
     given_files = {path: file if isinstance(file, File) else File(file) for path, file in (files or {}).items()}
     tree = Tree({"SKILL.md": File(head), **given_files})
     can = capabilities(tree, Manifest.read(tree))
-    return tuple(each for each in can if each != NETWORK_UNKNOWN)  # of which test_network.py is
+    return tuple(each for each in can if each != NETWORK_UNKNOWN)  # of which test_offline.py is
 
 
 def test_skill_of_text_alone_has_no_capability():

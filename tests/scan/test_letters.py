@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skillhub.model.tree import File, Tree
-from skillhub.scan import capability, code, commands, network, pattern, prose, running, scan, views
+from skillhub.scan import capability, code, commands, offline, pattern, prose, running, scan, views
 from skillhub.scan.code import SIGNS, flow
 from skillhub.scan.code.decoded import _PERCENT, _PERCENTS
 from skillhub.scan.pattern import PHRASES
@@ -394,31 +394,66 @@ def test_each_reading_of_a_variable_passes_the_prefilter(spot):
         assert not any(start < len(line) - 1 for start, _ in matches) or spot is capability._OF_PROCESS, data
 
 
-@pytest.mark.parametrize("spot", [*network._PATTERNS, network._AS_COMMAND])
+@pytest.mark.parametrize("spot", [*offline._PATTERNS, offline._AS_COMMAND])
 def test_each_name_of_the_network_passes_the_prefilter(spot):
     for data in found_by(spot.first.search, spot.first.source):
         assert spot.may_match(Letters(data).literals), data
-        assert network.names_network(Letters(data)), data
+        assert offline.names_network(Letters(data)), data
 
 
 def test_each_word_of_network_use_is_found_by_an_ascii_word():
-    for each in map(str.encode, network._WORDS):
+    for each in map(str.encode, offline._WORDS):
         for around in (b"%b", b"/%b.exe", b"'%b'", b"x\n%b\r\n", b"a,%b|", b"\xc3\xa9%b."):
             for text in (around % each, (around % each).upper(), around % (each[:2] + b"\\\r\n" + each[2:])):
-                assert network.names_network(Letters(text)), text
+                assert offline.names_network(Letters(text)), text
         for around in (b"x%b", b"%bx", b"_%b", b"%b-x", b"a.%b", b"%b_"):
-            assert not network.names_network(Letters(around % each)), (around, each)
+            assert not offline.names_network(Letters(around % each)), (around, each)
 
 
 def test_attack_a_persistent_socket_of_php_is_network_use():
-    assert network.names_network(Letters(b"$s = pfsockopen($host, 443);"))
+    assert offline.names_network(Letters(b"$s = pfsockopen($host, 443);"))
+
+
+def test_words_limited_to_places_are_never_plain_throughout():
+    limited = {word for word in forms(offline._LIMITED.pattern) if offline._LIMITED.fullmatch(word)}
+    assert {"import", "qspawn", "forkq", "f_back", "_os", "subprocess", "ntpath", "write_text"} <= limited
+    for word in (word for word in limited if word.isidentifier() and word.strip("_0123456789")):
+        for around in ("%s(x)", "a.%s", "'a'%s", "1%s", "x\f%s=1", "\\\n%s", "rb'' '''\n'''%s", "0x1g%s", "#\r%s"):
+            assert not offline._is_plain_throughout(around % word), (around, word)
+
+
+def test_attack_a_text_plain_throughout_is_plain_at_each_place():
+    parts = "a b_1 def def_ t f rb tf ' ' '' \"\"\" ''' # \\ \\\n \r\n \n \f = . {{ }} { } {a} // /net/ '//x' '=//x'"
+    parts = [
+        *parts.split(" "),
+        " ",
+        "'open'",
+        'f"{a}"',
+        "'it''s'",
+        "1",
+        "0x",
+        "1if",
+        "$",
+        "?",
+        "\0",
+        "é",
+        "'é'",
+        "open",
+    ]
+    chosen, seen = Random(7), set()
+    for _ in range(6_000):
+        text = "".join(chosen.choices(parts, k=chosen.randint(1, 9)))
+        if offline._is_plain_throughout(text):
+            assert offline._is_plain_by_place(text), text
+            seen.add(text)
+    assert len(seen) > 500
 
 
 def test_end_of_a_file_reuses_the_words_of_the_whole_file():
     whole = Letters(b"---\nname: wget\n---\nsee [docs](https://a.invalid) and fetch(it)\n")
     end = Letters(b"see [docs](https://a.invalid) and fetch(it)\n", whole)
     assert end.words == whole.words and Literals(b"fetch(").is_in(end) and not Literals(b"wget").is_in(end)
-    assert network.names_network(end) and not network.names_network(Letters(b"see docs\n", whole))
+    assert offline.names_network(end) and not offline.names_network(Letters(b"see docs\n", whole))
 
 
 def test_attack_words_added_by_another_thread_are_not_lost(monkeypatch):
@@ -435,11 +470,19 @@ def test_attack_words_added_by_another_thread_are_not_lost(monkeypatch):
     assert Letters(b"wget").literals == expected != set()
 
 
+@settings(max_examples=50)
+@given(st.from_regex(capability._OTHER_PROGRAM.pattern))
+def test_each_command_that_names_a_program_passes_the_prefilter(text):
+    assert any(sign in text for sign in (".py", ".sh", ".bash"))
+
+
 def test_command_that_runs_any_file_has_a_sign_of_it():
     texts = samples(running._RUNS_ANY.pattern)
     assert texts and all(running._ANY_SIGN.search(text) for text in texts)
     signs = samples(running._ANY_SIGN.pattern)
     assert signs and all(any(each in text for each in running._ANY_LETTERS) for text in signs)
+    other = samples(capability._OTHER_PROGRAM.pattern)
+    assert other and all(any(map(capability._OTHER_PROGRAM.search, text.split("\n"))) for text in other)
 
 
 @given(

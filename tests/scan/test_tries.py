@@ -15,7 +15,7 @@ import pytest
 
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import Tree
-from skillhub.scan import capabilities_and_findings, capability, code, network
+from skillhub.scan import capabilities_and_findings, capability, code, offline
 from skillhub.scan.pattern import PHRASES, LinePattern, Sign
 from skillhub.scan.scanner import LINE_PATTERNS
 from skillhub.scan.skill_files import SkillFiles
@@ -41,7 +41,7 @@ def names() -> dict[int, str]:
     named = {
         id(pattern.first): f"{rule.id} (pattern {number})" for number, (rule, pattern) in enumerate(LINE_PATTERNS)
     }
-    for number, pattern in enumerate((*network._PATTERNS, network._AS_COMMAND)):
+    for number, pattern in enumerate((*offline._PATTERNS, offline._AS_COMMAND)):
         named[id(pattern.first)] = f"network:? (pattern {number})"
     for table, signs in PHRASES.items():
         named |= {id(sign.patterns): f"{table}: {name}" for name, sign in signs.items()}
