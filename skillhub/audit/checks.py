@@ -112,8 +112,7 @@ def change(case: Case) -> Iterator[Finding]:
     if "signer-changed" in changes:
         before = shown_signers(earlier.signed_by, earlier.voucher)
         now = shown_signers(entry.signed_by, case.ports.voucher(entry))
-        message = f"{name} was signed by {before}, and is now signed by {now}"
-        yield case.finding("signer-changed", message)
+        yield case.finding("signer-changed", f"{name} was signed by {before}, and is now signed by {now}")
     if entry.patch is not None and entry.patch != earlier.patch:
         message = f"{name} is patched by {entry.patch.path} now, and the patch is not signed"
         yield case.finding("patch-changed", message)
@@ -250,8 +249,7 @@ def content(case: Case) -> Iterator[Finding]:
         unsaid = case.finding("capability-unsaid", message)
         words = install_words(case.name, case.entry, case.ports)
         install = reinstall(case.ports.project.scope, case.name, words)
-        hint = f"to accept it: {install}; the lock then lists it"
-        yield unsaid if case.entry.patch else replace(unsaid, hint=hint)
+        yield unsaid if case.entry.patch else replace(unsaid, hint=f"to accept it: {install}; the lock then lists it")
 
 
 def known(case: Case) -> Iterator[Finding]:

@@ -194,8 +194,7 @@ def _adoptable_skills(names: Sequence[str], state: State, ports: Ports) -> Itera
         names = [name if name in {*paths, *state.lock.skills} else folders_of.get(name, name) for name in names]
     for name in names:
         if name in state.lock.skills:
-            hint = f"{command(scope, 'list')} shows installed skills"
-            raise UsageError(f"{name} is managed already", hint=hint)
+            raise UsageError(f"{name} is managed already", hint=f"{command(scope, 'list')} shows installed skills")
         if name not in paths:
             hint = f"{command(scope, 'list')} shows all"
             raise NotFound(f"no agent's folder has an unmanaged skill {quote(name)}", hint=hint)

@@ -128,8 +128,7 @@ def in_git(name: str, place: str, rev: str, path: str, skills: tuple[str, ...] =
     else:
         ref = f"git+{of_repository(url)}{revision}{'#' + path if path else ''}"
     at = quote(rev) if rev else "its default branch"
-    note = "" if is_object_id(rev) else f"pinned at the present commit of {at}"
-    return _checked(name, ref, skills, note)
+    return _checked(name, ref, skills, "" if is_object_id(rev) else f"pinned at the present commit of {at}")
 
 
 def noted_by_gh(name: str, metadata: Mapping[str, Any]) -> OriginResult | None:

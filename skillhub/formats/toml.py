@@ -41,8 +41,7 @@ def strict_toml(data: bytes, where: str, cap: int = CAP) -> dict[str, Any]:
         raise FormatError(f"expected at most {_LINES_MAX} lines, found {count}", where=where)
     for number, line in enumerate(data.split(b"\n"), 1):
         if line.count(b".") > _DOTS_MAX:
-            message = f"expected at most {_DOTS_MAX} dots in a line"
-            raise FormatError(message, where=f"{where}:{number}")
+            raise FormatError(f"expected at most {_DOTS_MAX} dots in a line", where=f"{where}:{number}")
     try:
         return tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:

@@ -332,8 +332,7 @@ def spell(key: str, value: object) -> str:
 
 
 def _objection(policy: Policy, key: str, value: object, fault: str) -> Objection:
-    message = f"{fault}; the {policy.level}'s policy has {spell(key, value)}"
-    return Objection(key, message, policy.path)
+    return Objection(key, f"{fault}; the {policy.level}'s policy has {spell(key, value)}", policy.path)
 
 
 def _by_source(policy: Policy, subject: Subject) -> str | None:

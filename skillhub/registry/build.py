@@ -102,8 +102,7 @@ def submit(
     with named(path):
         if SIGNATURE not in tree and owner not in (None, hub.settings.publisher):
             sign = as_command("skillhub", "sign", path, *_named_key(signers[0], own_publishers))
-            message = f"unsigned; {owner} owns the name {manifest.name} and must sign it"
-            raise Refused(message, where=path, hint=sign)
+            raise Refused(f"unsigned; {owner} owns the name {manifest.name} and must sign it", where=path, hint=sign)
         is_signed_here = SIGNATURE not in tree
         tree = _signed(tree, manifest.name, hub, path)
         verdict = judge(tree, signers, None, now)

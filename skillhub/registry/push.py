@@ -202,8 +202,7 @@ def _refuse_nested(registry: str, address: str) -> None:
     own, other = (os.path.join(os.path.normcase(os.path.realpath(path)), "") for path in (registry, address))
     if own.startswith(other) or other.startswith(own) or RegistryDir(address).exists:
         hint = "name a folder that is not in the registry's and does not contain it, such as the web server's"
-        message = "expected a folder apart from a registry's, which holds its keys"
-        raise UsageError(message, where=address, hint=hint)
+        raise UsageError("expected a folder apart from a registry's, which holds its keys", where=address, hint=hint)
 
 
 def _refuse_invalid(hub: OpenRegistry, now: datetime) -> None:

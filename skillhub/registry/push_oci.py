@@ -242,8 +242,7 @@ class OciTarget(Target):
             status = 401 if isinstance(error, DXFUnauthorizedError) else status
             if (message := oci.refused_access(status, headers)) is not None:
                 raise SourceError(message, where=self.where, hint=self._hint) from error
-            message = f"the registry refuses the request: {quote(str(error))}"
-            raise SourceError(message, where=self.where) from error
+            raise SourceError(f"the registry refuses the request: {quote(str(error))}", where=self.where) from error
 
 
 def open_target(address: str, trusts: oci.Trusts) -> Target:
