@@ -78,7 +78,8 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
         FormatError: the lock is malformed.
         StateError: the lock cannot be read, or a link leads out of the project.
     """
-    verifier = Verifier(ports, StoredSkills(ports.store), ports.project.lock(), ports.project.records())
+    lock = ports.project.lock()
+    verifier = Verifier(ports, StoredSkills(ports.store), lock, ports.project.records().returned(lock.skills))
     known = dict.fromkeys((*verifier.lock.skills, *verifier.left))
     refuse_unknown(names, known, ports.project, verifier.state.unlocked)
     return [verifier.verify(name) for name in dict.fromkeys(names or known)]
@@ -134,7 +135,7 @@ class Verifier:
         root, tree = self.lock.root_of(entry), self._stored.tree(entry.original.tree)
         status = status or ReleaseStatus.last_seen(name, entry, root, ports.seen)
         problems, notes = _check_release(status, tree, root, ports)
-        if self.state.agreed(name) is None:
+        if record is None or record.consent_to(entry) is None:
             problems = [replace(each, message=NOT_AGREED) if each.code == "missing" else each for each in problems]
         if record is None or record.tree != entry.tree:  # a tree that the user agreed to has the right name
             problems += self._check_name(name, entry)
@@ -283,7 +284,7 @@ def _other(path: str) -> TreeProblem:
 
 def _check_origin(name: str, entry: Locked, record: Record | None, project: Project) -> Iterator[TreeProblem]:
     """Yield a problem if the lock has another origin or signer than the user agreed to, even for the same tree."""
-    if record is not None and (elsewhere := record.elsewhere(entry)):
+    if record is not None and (elsewhere := record.newest.elsewhere(entry)):
         message = "{} was agreed to {}; the lock now has it {}".format(name, *elsewhere)
         message = f"{message}; {_install_command(project)} asks about it, or reports the error"
         yield TreeProblem("origin-changed", project.lock_path, message)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from skillhub.audit.verify import verify
+from skillhub.disk.folders import remove_tree
 from skillhub.errors import NotFound, Refused
 from skillhub.formats.digest import NO_FILES
 from skillhub.model.provenance import Record
@@ -103,6 +105,7 @@ def test_attack_another_origin_of_the_remembered_tree_asks(world: World, alone, 
     (world.base / "src/more").rename(world.base / "other/more")
     switch({path: data.replace(b"src/more", b"other/more") for path, data in both.items()})
     asked = refused(world, Refused, lambda: world.install(answers=Answers())).asked
+    assert {*world.problems("more")} >= {"origin-changed"}
     (question,) = (question for question, _ in asked if question.kind == "install")
     place = "more was agreed to from local ({}/more); the lock now has it from local ({}/more); agree?"
     assert question.message == place.format("src", "other")
@@ -137,6 +140,16 @@ def test_a_skill_that_is_back_is_shown_as_disabled_with_the_command_that_enables
         [],
         HoldReason("disabled", "is disabled", "skillhub enable more"),
     )
+
+
+def test_verify_does_not_call_a_skill_that_is_back_not_agreed_to(world: World, alone, both) -> None:
+    leave_by_sync(world, alone)
+    switch(both)
+    remove_tree(world.store.root)
+    (message,) = (each.message for each in verify(["more"], world.ports())[0].problems)
+    assert message == "the store does not hold this tree"
+    world.sync()
+    assert world.problems("more") == []
 
 
 @pytest.mark.parametrize(
