@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
 from hashlib import sha256
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -271,7 +272,7 @@ class IdleCommand:
         self._path = os.path.join(folder, f"idle-{digest_of([*words])[:32]}.json")
         self._surroundings = digest_of(surroundings)
         self._started = time.time_ns()
-        self._before: dict[str, tuple[int, ...] | None] = {}
+        self._before: _Looks = {}
 
     def output(self) -> Output | None:
         """Return what the command wrote the last time; None if it must run.
@@ -290,8 +291,8 @@ class IdleCommand:
     def keep(self, index: ProvedFolders, folders: Mapping[str, str], paths: Iterable[str], output: Output) -> None:
         """Remember that the command had nothing to do, if no path that decided can have changed meanwhile.
 
-        Otherwise only the paths are remembered: the next ``output`` looks at them before the command runs, and a
-        folder or an absent path that is the same afterwards did not change, however often entries beside it do.
+        Each path must be the same as before the command, which ``output`` looked at. The first such command remembers
+        the paths alone.
 
         Args:
             index: The index, which has to have each of ``folders``.
@@ -303,77 +304,46 @@ class IdleCommand:
         with suppress(OSError, SkillhubError):
             if index.is_changed or not all(index.holds(folder, tree) for folder, tree in folders.items()):
                 return
-            ends = {path: _real(path) for path in (index.path, *paths)}
-            now = _watched({each: None for pair in ends.items() for each in pair})
-            is_settled = all(
-                self._is_settled(path, found, path not in ends or _is_dated(path, ends[path]))
-                for path, found in now.items()
-            )
+            now = _watched((index.path, *paths))
+            is_same = now == self._before and all(map(self._is_old, chain.from_iterable(now.values())))
             block = {
                 "version": _VERSION,
                 "surroundings": self._surroundings,
                 "index": index.path,
                 "paths": "\0".join(now),
-                "stamps": digest_of(now) if is_settled else "",
-                "output": output if is_settled else (),
+                "stamps": digest_of(now) if is_same else "",
+                "output": output if is_same else (),
             }
             files.write_atomic(self._path, json.dumps(block).encode("ascii"), mode=0o600, sync=False)
 
-    def _is_settled(self, path: str, found: Sequence[int] | None, is_dated: bool) -> bool:
-        """Return whether the path was the same throughout the command, and any later change of it will show.
-
-        A path that is not dated must have been looked at before.
-        """
-        is_known = found is None or len(found) == _IDENTITY or not is_dated
-        if is_known and self._before.get(path, ()) == found:
+    def _is_old(self, numbers: Sequence[int]) -> bool:
+        """Return whether a change after the look before the command would have changed these numbers."""
+        if len(numbers) == _IDENTITY:
             return True
-        if not is_dated:
-            return False
-        while not os.path.lexists(path):
-            path = os.path.dirname(path)  # its times tell when the path disappeared
-        last = max(_stamp(os.lstat(path))[1:3])  # mtime and ctime
+        last = max(numbers[1:3])  # mtime and ctime
         return _is_before(last, self._started, GRAIN if last % _SECOND else _DAY)
 
 
-def _watched(paths: Iterable[str]) -> dict[str, tuple[int, ...] | None]:
-    """Return for each path what would change with it, as ``IdleCommand.keep`` describes it.
+# For each path the numbers of its stamp, or ``_IDENTITY`` numbers for a folder that is not listed; for a link also
+# those of the file at its end; for an absent path none.
+_Looks: TypeAlias = dict[str, tuple[tuple[int, ...], ...]]
 
-    It is the numbers of the stamp, for a folder that is not listed ``_IDENTITY`` numbers, None for an absent path or
-    a link that leads nowhere. For a link, it includes the file at its end, to which another link may lead.
+
+def _watched(paths: Iterable[str]) -> _Looks:
+    """Return for each path what would change with it, as ``IdleCommand.keep`` describes it.
 
     Raises:
         OSError: a path cannot be looked at.
     """
-    found: dict[str, tuple[int, ...] | None] = {}
+    found: _Looks = {}
     for path in paths:
-        try:
-            status = os.lstat(path)
-            end = os.stat(path) if stat.S_ISLNK(status.st_mode) else None
-        except (FileNotFoundError, NotADirectoryError):
-            found[path] = None
-            continue
-        is_listed = path.endswith(os.sep) or not stat.S_ISDIR(status.st_mode)
-        numbers = _stamp(status) if is_listed else (status.st_mode, status.st_ino, status.st_dev)
-        found[path] = (*numbers, end.st_ino, end.st_dev) if end else numbers
+        looks: list[os.stat_result] = []
+        with suppress(FileNotFoundError, NotADirectoryError):
+            looks = [os.lstat(path)]
+            looks += [os.stat(path)] if stat.S_ISLNK(looks[0].st_mode) else []
+        is_listed = path.endswith(os.sep)
+        found[path] = tuple(
+            (each.st_mode, each.st_ino, each.st_dev) if stat.S_ISDIR(each.st_mode) and not is_listed else _stamp(each)
+            for each in looks
+        )
     return found
-
-
-def _is_dated(path: str, real: str) -> bool:
-    """Return whether the times of ``path`` and ``real`` tell of each change on the way to the file.
-
-    They do if there is no link on the way, or if ``path`` itself is the only one: its own times are looked at.
-    """
-    if path == real:
-        return True
-    folder = os.path.dirname(path)
-    try:
-        target = os.path.join(folder, os.readlink(path))
-    except OSError:
-        return False
-    return not path.endswith(os.sep) and os.path.realpath(folder) == folder and os.path.realpath(target) == target
-
-
-def _real(path: str) -> str:
-    """Return the path without links, with the separator at its end, if it has one."""
-    real = os.path.realpath(path)
-    return os.path.join(real, "") if path.endswith(os.sep) else real  # the root has one separator

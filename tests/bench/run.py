@@ -135,8 +135,8 @@ class Place:
 
 
 def rest(run: Callable[[], object]) -> None:
-    """Run a command twice, each time when the project has been at rest."""
-    for _ in range(2):
+    """Run a command three times, each time when the project has been at rest."""
+    for _ in range(3):
         time.sleep(REST)
         run()
 
