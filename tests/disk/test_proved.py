@@ -391,9 +391,7 @@ def test_attack_a_command_is_not_remembered_if_a_link_on_the_way_changed_meanwhi
 
 
 @pytest.mark.parametrize("is_switched", [False, True])
-def test_a_link_straight_to_a_file_is_remembered_unless_it_changes_meanwhile(
-    tmp_path, index, folder, is_switched
-):
+def test_a_link_straight_to_a_file_is_remembered_unless_it_changes_meanwhile(tmp_path, index, folder, is_switched):
     (tmp_path / "history").mkdir()
     for version in ("1", "2"):
         (tmp_path / "history" / version).write_text(version)
