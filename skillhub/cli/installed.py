@@ -9,16 +9,15 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
-from skillhub.cli.common import UNREADABLE, Arg, Common, Names, Strings, Verify, now
+from skillhub.cli.common import UNREADABLE, Arg, Common, Names, Strings, Verify
 from skillhub.cli.render import held_back, remember_idle, remember_outcome, show_outcome, skills_table
-from skillhub.disk.home import Home, about_home
+from skillhub.disk.home import about_home
 from skillhub.errors import BadSignature, NameNotOwned, NotFound, Refused, SkillhubError, Withdrawn
 from skillhub.formats.text import as_command, command, from_here
 from skillhub.project import copies
 from skillhub.project.intent import is_from
 from skillhub.project.project import Project
 from skillhub.project.store import Store
-from skillhub.sources.configured import ProjectSources, Sources
 
 if TYPE_CHECKING:
     from skillhub.audit.verify import Verified
@@ -119,32 +118,23 @@ def _with_recalls(skills: Sequence[Skill], left: Mapping[str | None, str], proje
 
 def _known_bad(common: Common, project: Project, store: Store) -> list[Known]:
     """Return the advisories that name locked skills; if they cannot be read, warn and return none."""
-    sources = ProjectSources(common.home, project.key, project.proposals, remember=False)
+    if not (common.home.is_configured or os.path.isdir(common.home.registries)):
+        return []  # no file, no mirror and no registry has any, so the module that reads them is not loaded
+    from skillhub.project.last_seen import LoadCheck
+
+    found: list[Known] = []
     scopes = {each.scope: each for each in (project, project.users(common.user_home))}
     try:
-        if not common.home.is_configured and not _has_advisories(sources, common.home):
-            return []  # no file and no mirror is named, so the modules that read them are not loaded
-        from skillhub.cli.network import open_ports
-
-        ports = replace(open_ports(replace(common, offline=True)), store=store)
-        if not ports.advisories.known():
-            return []
-        from skillhub.install.admission import advised_skills
-
-        advised = ((scope, advised_skills(replace(ports, project=each))) for scope, each in scopes.items())
-        return [(scope, name, match) for scope, found in advised for name, match in found]
+        for scope, each in scopes.items():
+            lock, records = each.lock(), each.records().skills
+            check = LoadCheck(lock, store, each.home, each.key, scope, each.intent)
+            entries = {**{name: record.entry for name, record in records.items()}, **lock.skills}
+            for name, entry in entries.items():
+                found += ((scope, name, match) for match in check.matches(name, entry, records.get(name)))
     except SkillhubError as error:
         common.terminal.warn(f"warning: {error.where}: {error.message}")
         return []
-
-
-def _has_advisories(sources: Sources, home: Home) -> bool:
-    """Return whether a registry had advisories when it was last asked."""
-    if not any(sources.was_heard(each.root) for each in sources.all().values()):
-        return False
-    from skillhub.project.last_seen import Advisories, SeenRegistries
-
-    return bool(Advisories(SeenRegistries(home), sources.roots, tuple, now).known())
+    return found
 
 
 def list_(common: Common) -> None:

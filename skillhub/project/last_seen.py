@@ -436,14 +436,18 @@ class LoadCheck:
 
     def known_bad(self, name: str, entry: Locked, record: Record | None) -> Match | None:
         """Return the advisory that refuses the skill, if any."""
+        return next((each for each in self.matches(name, entry, record) if each.is_refused), None)
+
+    def matches(self, name: str, entry: Locked, record: Record | None) -> tuple[Match, ...]:
+        """Return the advisories about the skill, the worst first."""
         if not self._advisories:
-            return None
+            return ()
         named = self._roots.get(entry.source) if entry.named else None
         root, own = Digest(named) if named else None, entry.own_name(name)
         offered = (each.skills.get(own, ()) for each in self._recalls.indexes(name, entry))
         releases, urls = partial(chain.from_iterable, offered), partial(self._urls, entry)
         skill = LockedSkill(name, entry, record, root, self._store, urls, releases)
-        return next((each for each in skill.matches(self._advisories) if each.is_refused), None)
+        return skill.matches(self._advisories)
 
     def _urls(self, entry: Locked) -> tuple[str, ...]:
         if entry.named or entry.local:

@@ -316,10 +316,6 @@ class Sources:
         """Return the folder of a registry's trusted metadata."""
         return os.path.join(self._home.registries, _root_of(source).hex)
 
-    def was_heard(self, root: Digest | None) -> bool:
-        """Return whether this machine ever read metadata of the registry with this first root."""
-        return root is not None and os.path.lexists(os.path.join(self._home.registries, root.hex))
-
     def roots(self) -> list[Digest]:
         """Return the first root of each registry."""
         return [each.root for each in self.all().values() if each.root]
