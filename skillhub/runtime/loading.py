@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -37,12 +38,7 @@ _PLACEHOLDER = re.compile(
     r"|(?<!\\)\$\{(?P<variable>[A-Z_]{1,40})\}"
 )
 
-# The parts of a word (POSIX, Shell Command Language 2.2): in single or double quotes, escaped, or plain.
-_PIECE = re.compile(
-    r"""(?s)'(?P<single>[^']*)'|"(?P<double>[^"\\]*(?:\\.[^"\\]*)*)"|\\(?P<escaped>.)"""
-    r"""|(?P<plain>[^ \t\r\n'"\\]+)|(?P<blank>[ \t\r\n]+)"""
-)
-_ESCAPED = re.compile(r"""\\(["\\])""")
+_SPLIT_MAX: Final = 1 << 14  # characters; ``shlex`` takes quadratic time in the length of a word
 _FILLED_MAX: Final = 1 << 20  # characters; a skill may use its arguments ten thousand times
 
 
@@ -62,28 +58,11 @@ class PlaceholderValues:
 
 
 def split_words(arguments: str) -> list[str]:
-    """Split a text into words like a POSIX shell; at blanks if a quote is not closed.
-
-    The standard library's ``shlex`` takes quadratic time in the length of a word.
-    """
-    words: list[list[str]] = []
-    end, is_apart = 0, True
-    for piece in _PIECE.finditer(arguments):
-        if piece.start() != end:
-            break
-        end = piece.end()
-        single, double, escaped, plain = piece.group("single", "double", "escaped", "plain")
-        if piece["blank"]:
-            is_apart = True
-            continue
-        if is_apart:
-            words.append([])
-            is_apart = False
-        if double is not None:
-            words[-1].append(_ESCAPED.sub(r"\1", double))
-        else:
-            words[-1].append(next(text for text in (single, escaped, plain) if text is not None))
-    return ["".join(word) for word in words] if end == len(arguments) else arguments.split()
+    """Split a text into words like a POSIX shell; at blanks if a quote is not closed, or if the text is very long."""
+    with suppress(ValueError):
+        if len(arguments) <= _SPLIT_MAX:
+            return shlex.split(arguments)
+    return arguments.split()
 
 
 def fill_placeholders(body: str, values: PlaceholderValues) -> str:
