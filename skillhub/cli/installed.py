@@ -126,11 +126,11 @@ def _known_bad(common: Common, project: Project, store: Store) -> list[Known]:
     scopes = {each.scope: each for each in (project, project.users(common.user_home))}
     try:
         for scope, each in scopes.items():
-            lock, records = each.lock(), each.records().skills
+            lock, records = each.lock(), each.records()
             check = LoadCheck(lock, store, each.home, each.key, scope, each.intent)
-            entries = {**{name: record.entry for name, record in records.items()}, **lock.skills}
+            entries = {**{name: record.entry for name, record in records.skills.items()}, **lock.skills}
             for name, entry in entries.items():
-                found += ((scope, name, match) for match in check.matches(name, entry, records.get(name)))
+                found += ((scope, name, match) for match in check.matches(name, entry, records.known(name)))
     except SkillhubError as error:
         common.terminal.warn(f"warning: {error.where}: {error.message}")
         return []

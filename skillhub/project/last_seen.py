@@ -425,7 +425,7 @@ class LoadCheck:
 
     def hold(self, name: str, entry: Locked, record: Record | None) -> HoldReason | None:
         """Return why the skill must not be loaded, and the command that helps; None if it may be."""
-        if match := self.known_bad(name, entry, record):
+        if match := next((each for each in self.matches(name, entry, record) if each.is_refused), None):
             return HoldReason("known-bad", f"is known to be bad: {match}", command(self._scope, "remove", name))
         for index in self._recalls.indexes(name, entry):
             status = ReleaseStatus(name, entry, index)
@@ -433,10 +433,6 @@ class LoadCheck:
                 way = status.remedy(error, self._scope, self._intent)
                 return HoldReason("withdrawn", f"must not be used, since {error.message}{way.note}", way.command)
         return None
-
-    def known_bad(self, name: str, entry: Locked, record: Record | None) -> Match | None:
-        """Return the advisory that refuses the skill, if any."""
-        return next((each for each in self.matches(name, entry, record) if each.is_refused), None)
 
     def matches(self, name: str, entry: Locked, record: Record | None) -> tuple[Match, ...]:
         """Return the advisories about the skill, the worst first."""

@@ -235,7 +235,7 @@ def test_attack_an_alias_does_not_hide_an_advisory(scene):
     report = audit(AuditRequest(refresh=True), world.ports())
     assert {each.skill for each in report.findings if "advis" in each.rule or "known" in each.rule} == {"hello", "hi"}
     check = LoadCheck(world.lock(), world.store, world.home, world.project.key, "project", Intent)
-    assert {name for name, entry in world.lock().skills.items() if check.known_bad(name, entry, None)} == {
+    assert {name for name, entry in world.lock().skills.items() if check.matches(name, entry, None)} == {
         "hello",
         "hi",
     }
