@@ -140,11 +140,13 @@ class Refused(SkillhubError):
 
     Attributes:
         asked: The questions of the command with their answers, if it asked any.
+        left_out: The skills that the command left out before it asked, and why.
     """
 
     code = "refused"
     exit_code = 6
     asked: Sequence[tuple[Any, Any]] = ()
+    left_out: Sequence[Any] = ()
 
 
 class StateError(SkillhubError):

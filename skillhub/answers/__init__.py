@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from skillhub.errors import SkillhubError
+from skillhub.formats.json import members
 from skillhub.model.reference import all_masked, masked
 
 VERSION = 1  # the value of ``schema`` in each answer: the version of the form of all answers
@@ -18,5 +19,6 @@ def error_json(error: SkillhubError) -> dict[str, Any]:
         body["reason"] = masked(reason)
     if skills := getattr(error, "skills", ()):
         body["skills"] = [all_masked(dict(each)) for each in skills]
-    asked = getattr(error, "asked", ())
-    return {"error": body, "questions": [question.to_json(answer) for question, answer in asked]}
+    questions = [question.to_json(answer) for question, answer in getattr(error, "asked", ())]
+    refused = [all_masked(members(each, "name", "code", "message")) for each in getattr(error, "left_out", ())]
+    return {"error": body, "questions": questions, **({"refused": refused} if refused else {})}

@@ -483,10 +483,11 @@ class ErrorRow(AnswerRow):
 
 
 class ErrorAnswer(JsonAnswer, commands=["error"]):
-    """The error that ended a command, and the questions that it asked."""
+    """The error that ended a command, the questions that it asked, and the skills that it had left out before."""
 
     error: ErrorRow
     questions: tuple[QuestionRow, ...]
+    refused: tuple[ReasonRow, ...] = ()
 
 
 class VersionAnswer(JsonAnswer, commands=["--version"]):

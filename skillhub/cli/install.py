@@ -23,8 +23,16 @@ from skillhub.cli.common import (
     write_output,
 )
 from skillhub.cli.network import open_apart, open_ports, pick_releases
-from skillhub.cli.render import finish, remember_outcome, show_changes, show_plan, show_sources, to_enable
-from skillhub.command.ports import Options, Outcome, Ports, chosen_agents, show_no_plan
+from skillhub.cli.render import (
+    finish,
+    remember_outcome,
+    show_changes,
+    show_left_out,
+    show_plan,
+    show_sources,
+    to_enable,
+)
+from skillhub.command.ports import LeftOut, Options, Outcome, Ports, chosen_agents, show_no_plan
 from skillhub.disk import files
 from skillhub.errors import NotFound, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
@@ -106,7 +114,7 @@ def install(
         hold_to_lock(bundle, ports.project, frozen=frozen)
     show = show_no_plan if common.dry_run else _planning(common)
     # The user named the source, so the plan has the skills alone.
-    planned = replace(ports, show_plan=lambda changes, _: show(changes, ()))
+    planned = replace(ports, show_plan=lambda changes, _, left_out: show(changes, (), left_out))
     outcome = _with_lists(flow(wanted, options, planned), ports)
     status = finish(common, outcome, options, "install", "installed")
     _show_no_agent(outcome, options, common, ports)
@@ -347,16 +355,18 @@ def update(
     return status or (_BEHIND if outcome.pending and not common.dry_run else 0)
 
 
-def _planning(common: Common) -> Callable[[Mapping[str, Changes], Sequence[SourceChange]], None]:
-    """Return the function that shows the plan if no person is asked; questions contain the plan."""
+def _planning(common: Common) -> Callable[[Mapping[str, Changes], Sequence[SourceChange], Sequence[LeftOut]], None]:
+    """Return the function that shows the plan; of a plan that the questions contain, only the skills left out."""
     if common.json:
         return show_no_plan
     terminal, is_asked = common.terminal, common.asks and not (common.yes or common.dry_run)
     write = terminal.out if common.dry_run else terminal.say
 
-    def show(plan: Mapping[str, Changes], sources: Sequence[SourceChange]) -> None:
+    def show(plan: Mapping[str, Changes], sources: Sequence[SourceChange], left_out: Sequence[LeftOut]) -> None:
         show_sources(sources, write)
-        if not is_asked:
+        if is_asked:
+            show_left_out(left_out, terminal)
+        else:
             show_plan(common, plan, write, _MOST)
 
     return show

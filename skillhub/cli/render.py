@@ -24,7 +24,7 @@ from skillhub.model.reference import masked
 from skillhub.model.tree import SIGNATURE
 
 if TYPE_CHECKING:
-    from skillhub.command.ports import Options, Outcome, Ports
+    from skillhub.command.ports import LeftOut, Options, Outcome, Ports
     from skillhub.model.provenance import Changes, SourceChange
     from skillhub.model.skill import Skill
     from skillhub.project.project import Project
@@ -175,10 +175,14 @@ def _show_beside(outcome: Outcome, left_out: str, terminal: Terminal, shown: Col
     """Show the warnings that are not among ``shown``, and the skills that were left out."""
     warnings = [*terminal.once(each for each in outcome.warnings if each not in shown)]
     terminal.warn_each(_counted(warnings, terminal))
-    for left in outcome.left_out:
-        verb = "unchanged" if left.code == "edited" else left_out
-        name = word(left.name) if len(left.name) <= _NAME_MAX else quote(left.name)
-        terminal.warn(f"{verb} {name}: {left.message} [{left.code}]")
+    show_left_out(outcome.left_out, terminal, left_out)
+
+
+def show_left_out(skills: Iterable[LeftOut], terminal: Terminal, verb: str = "left out") -> None:
+    """Show the skills that a command leaves out, and why."""
+    for each in skills:
+        name = word(each.name) if len(each.name) <= _NAME_MAX else quote(each.name)
+        terminal.warn(f"{'unchanged' if each.code == 'edited' else verb} {name}: {each.message} [{each.code}]")
 
 
 def _counted(warnings: Sequence[str], terminal: Terminal) -> Iterator[str]:
@@ -436,11 +440,13 @@ def fail(error: Exception, args: list[str], command_of: CommandOf) -> int:
         error.hint = f"{as_command('skillhub', *name.split())} --help shows its usage"
     if "--json" in (args[: args.index("--")] if "--" in args else args):
         terminal.json({"schema": VERSION, **error_json(error)})
+    is_refused = any(answer.said == "no" for _, answer in asked)
+    if not is_refused:  # a person who answered has read them
+        show_left_out(getattr(error, "left_out", ()), terminal)
     terminal.error(error)
     skills = getattr(error, "skills", ())
     for each in skills if len(skills) > 1 else ():  # the error names a single one
         terminal.prose(f"{each['name']}: {masked(each['message'])}", 2)
-    is_refused = any(answer.said == "no" for _, answer in asked)
     unanswered = [question for question, answer in asked if answer.said == "unanswered" and not is_refused]
     are_few = len([each for each in unanswered if each.row]) <= _LISTED
     for question in unanswered:

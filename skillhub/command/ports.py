@@ -121,7 +121,9 @@ def unreachable_hint(alias: str) -> str:
     return f"{alias} must be reachable for this; installed skills stay usable"
 
 
-def show_no_plan(changes: Mapping[str, Changes], sources: Sequence[SourceChange] = ()) -> None:
+def show_no_plan(
+    changes: Mapping[str, Changes], sources: Sequence[SourceChange] = (), left_out: Sequence[LeftOut] = ()
+) -> None:
     """Show no plan."""
 
 
@@ -140,7 +142,7 @@ class Ports:
         first_seen: Remembers when an undated release was first seen.
         clock: The present time, UTC, for expiry: no earlier than any time in verified metadata.
         report: Shows progress.
-        show_plan: Shows the changes, by skill and of the sources, before any question or change.
+        show_plan: Shows the changes by skill and of sources, and what is left out, before any question or change.
         bundle: The path of the bundle from which the command installs.
         bundled: Returns the files that the bundle has of a tree that only the lock vouches for.
     """
@@ -160,7 +162,7 @@ class Ports:
     first_seen: FirstSeen
     clock: Callable[[], datetime]
     report: ReportProgress
-    show_plan: Callable[[Mapping[str, Changes], Sequence[SourceChange]], None] = show_no_plan
+    show_plan: Callable[[Mapping[str, Changes], Sequence[SourceChange], Sequence[LeftOut]], None] = show_no_plan
     bundle: str | None = None
     bundled: Callable[[Digest], Unpacked | None] | None = None
 
@@ -429,10 +431,9 @@ class Outcome:
     sources: tuple[SourceChange, ...] = ()
     saved: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
-    def preceded(self, asked: Iterable[Asked], left_out: Iterable[LeftOut], warnings: Iterable[str]) -> Outcome:
-        """Return the outcome with earlier questions, left-out skills and warnings before its own."""
-        asked, left_out = (*asked, *self.asked), (*left_out, *self.left_out)
-        return replace(self, asked=asked, left_out=left_out, warnings=(*warnings, *self.warnings))
+    def preceded(self, asked: Iterable[Asked], warnings: Iterable[str]) -> Outcome:
+        """Return the outcome with earlier questions and warnings before its own."""
+        return replace(self, asked=(*asked, *self.asked), warnings=(*warnings, *self.warnings))
 
     def to_json(self) -> dict[str, Any]:
         """Return the outcome as the JSON answer of install, update and sync."""

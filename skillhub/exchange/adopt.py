@@ -322,8 +322,7 @@ def import_lock(other: OtherLock, options: Options, ports: Ports) -> Outcome:
             left_out.append(LeftOut(candidate.name, "usage", reason))
     if not candidates:
         return Outcome((), False, left_out=tuple(left_out))
-    outcome = apply(candidates, options, state, ports)
-    return replace(outcome, left_out=(*left_out, *outcome.left_out))
+    return apply(candidates, options, state, ports, left_out)
 
 
 def _candidates(other: OtherLock, options: Options, state: State, ports: Ports) -> Iterator[Candidate | LeftOut]:

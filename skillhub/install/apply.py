@@ -34,8 +34,16 @@ if TYPE_CHECKING:
     from skillhub.model.needs import McpServer
 
 
-def apply(candidates: Mapping[str, Candidate], options: Options, state: State, ports: Ports) -> Outcome:
+def apply(
+    candidates: Mapping[str, Candidate],
+    options: Options,
+    state: State,
+    ports: Ports,
+    left_out: Sequence[LeftOut] = (),
+) -> Outcome:
     """Plan each candidate, ask all questions at once, and carry out what the user agreed to.
+
+    ``left_out`` has the skills that the command left out before; a user who is asked sees them first.
 
     Raises:
         Forbidden: a policy forbids one.
@@ -48,11 +56,16 @@ def apply(candidates: Mapping[str, Candidate], options: Options, state: State, p
     sources = sources_with(candidates.values(), state.lock, ports)
     changed = source_changes(state.lock.sources, state.lock.sources if options.frozen else sources)
     state = replace(state, lock=replace(state.lock, sources=sources))  # as the user is asked about them
-    ports.show_plan({each.name: each.changes for each in plans if each.changes}, changed)
-    asked = ask([question for each in plans for question in each.questions()], ports, options.dry_run)
+    ports.show_plan({each.name: each.changes for each in plans if each.changes}, changed, left_out)
+    try:
+        asked = ask([question for each in plans for question in each.questions()], ports, options.dry_run)
+    except Refused as error:
+        error.left_out = left_out
+        raise
     wanted = {each.name: each.wanted for each in candidates.values() if each.wanted}
     lists = options.dry_run and not wanted.items() <= state.intent.skills.items()
-    outcome = replace(carry_out(plans, options, asked, state, ports), sources=changed, pending=lists)
+    outcome = carry_out(plans, options, asked, state, ports)
+    outcome = replace(outcome, left_out=(*left_out, *outcome.left_out), sources=changed, pending=lists)
     entries = {name: each.entry for name, each in candidates.items()}
     lock = replace(state.lock, skills={**state.lock.skills, **entries})
     intent = replace(state.intent, skills={**state.intent.skills, **wanted})

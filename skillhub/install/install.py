@@ -64,7 +64,7 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
     if refs and (unlocked := ", ".join(name for name in state.unlocked if name not in found)):
         install_all = command(ports.project.scope, "install")
         notes.append(f"skillhub.toml names {unlocked}, and the lock does not: {install_all}")
-    outcome = apply(found, options, state, ports)
+    outcome = apply(found, options, state, ports, gathered.left_out)
     notes = [*left_behind(found, state, ports), *notes]  # now, for a lock that this command wrote lacks them, too
     _note_unchanged(found, outcome.unchanged, state, ports)
     ports.sources.keep()
@@ -72,7 +72,7 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
     order = {name: place for place, name in enumerate(state.lock.skills)}  # not that of the index of proved folders
     skills = sorted((*views, *outcome.skills), key=lambda each: order.get(each.name, len(order)))
     outcome = replace(outcome, skills=tuple(skills), unchanged=outcome.unchanged | gathered.unchanged)
-    return outcome.preceded(asked, gathered.left_out, notes)
+    return outcome.preceded(asked, notes)
 
 
 def _unchanged(resolved: Sequence[ResolvedSkill], options: Options, state: State, ports: Ports) -> set[str]:
@@ -146,9 +146,9 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     if not names:
         found, notes = without_other_signers(found, state, ports)
         newer.warnings.extend(notes)
-    outcome = apply(found, options, state, ports)
+    outcome = apply(found, options, state, ports, (*failed.values(), *newer.left_out))
     ports.sources.keep()
-    outcome = outcome.preceded(asked, (*failed.values(), *newer.left_out), newer.warnings)
+    outcome = outcome.preceded(asked, newer.warnings)
     # A restored skill gets an entry, too, though nothing differs from the version before.
     changes = {name: _changes(found[name], state, ports) for name in restored if name in found}
     bad = _known_bad(names or state.lock.skills, found, state, ports)

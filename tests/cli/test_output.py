@@ -304,6 +304,17 @@ def test_a_dry_run_of_all_reports_skills_left_out(shell):
     assert "would leave out bad: " in done.err
 
 
+def test_the_skills_left_out_of_all_are_told_before_the_question_and_with_a_refusal(shell):
+    shell.skill("project/all/good")
+    shell.write("project/all/bad/SKILL.md", "---\nname: bad\ndescription: [\n---\n")
+    refused = shell.run("install", "./all", "--all", "--yes", "--json")
+    assert (refused.status, [each["name"] for each in refused.json["refused"]]) == (6, ["bad"])
+    assert "left out bad: not valid YAML" in refused.err
+    done = shell.at_terminal("install", "./all", "--all", say=[("left out bad: ", ""), ("[N]o: ", "y\n")])
+    assert done.status == 6
+    assert set(shell.lock()["skills"]) == {"good"}
+
+
 def test_a_check_for_updates_names_the_command_that_remembers_a_withdrawal(offered, tmp_path):
     shell = offered.copy(tmp_path / "machine")
     registry = shell.folder / "registry"

@@ -58,7 +58,7 @@ class Done:
 
     @property
     def error(self):
-        assert set(self.json) == {"schema", "error", "questions"}, self.json
+        assert set(self.json) - {"refused"} == {"schema", "error", "questions"}, self.json
         ErrorAnswer.model_validate(self.json)
         fields = {key: value for key, value in self.json["error"].items() if key != "skills"}
         assert set(fields) - {"reason"} == {"code", "message", "where", "hint"}
