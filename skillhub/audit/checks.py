@@ -316,12 +316,15 @@ def unmanaged(folder: str, shared: Inspection, reported: Collection[str | None])
         rule = "unsafe-archive" if isinstance(error, UnsafeArchive) else "not-scanned"
         yield from (*findings, replace(finding_of(rule, error.message, name, (shown, 0)), hint=removal))
         return
+    once, malformed = "", []
     try:
-        Manifest.read(tree)
+        own = Manifest.read(tree).name
+        once = "" if own == name else f"its folder is named {own}, as the skill is"
     except SkillhubError as error:  # an agent may still read it
-        unmanaged_hint = f"adopt locks it once it is valid; {removal}"
-        findings = [replace(each, hint=unmanaged_hint) if each.rule == "unmanaged" else each for each in findings]
-        findings.append(finding_of("malformed", error.message, name, (shown, 0)))
+        once, malformed = "it is valid", [finding_of("malformed", error.message, name, (shown, 0))]
+    hint = f"adopt locks it once {once}; {removal}"
+    findings = [replace(each, hint=hint) if once and each.rule == "unmanaged" else each for each in findings]
+    findings += malformed
     signature = signature_of(tree, shared.ports.publishers, shared.ports.clock())[1]
     findings += (match.finding(shown, skill=name) for match in advised_tree(tree, None, shared.ports))
     # ``allow-findings`` does not apply: a skill in no lock was never checked by a policy.

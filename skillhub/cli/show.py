@@ -17,7 +17,7 @@ from skillhub.cli.render import held_back
 from skillhub.cli.terminal import Terminal
 from skillhub.errors import NotFound, Refused, UsageError
 from skillhub.formats.json import members
-from skillhub.formats.text import Quoted, amount, as_command, collapsed, quote
+from skillhub.formats.text import Quoted, amount, as_command, collapsed, is_name, quote
 from skillhub.install.admission import with_advisories
 from skillhub.install.candidates import Candidate
 from skillhub.install.trusted_sources import Listings, listings
@@ -255,7 +255,7 @@ def search(
         if limit < LIMIT_MAX:
             most = f"--limit {wider}" + (f" shows {wider - limit} of them" if wider < limit + found.more else "")
         common.terminal.say(f"{found.more} more: {most}", "dim")
-    if first := next((f"{hit.source}:{hit.name}" for hit in found.hits if hit.source), None):
+    if first := next((f"{hit.source}:{hit.name}" for hit in found.hits if hit.source and is_name(hit.name)), None):
         reads = as_command("skillhub", "show", first, "--file", SKILL_MD)
         common.terminal.say(f"to read one first: {reads}", "dim")
     now, hits = common.time().now(), {hit.source for hit in found.hits}

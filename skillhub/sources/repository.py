@@ -15,7 +15,16 @@ from skillhub.archive.unpack import gather
 from skillhub.disk import files
 from skillhub.disk.folders import entries_below
 from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, UnsafeArchive, UnsafeTransfer, WrongBytes
-from skillhub.formats.text import as_command, did_you_mean, grouped, is_object_id, quote, spelled_like
+from skillhub.formats.text import (
+    NAME_RULE,
+    as_command,
+    did_you_mean,
+    grouped,
+    is_name,
+    is_object_id,
+    quote,
+    spelled_like,
+)
 from skillhub.model.index import Index, Release
 from skillhub.model.tree import SKILL_MD, File, Unpacked
 from skillhub.net.target import check_marketplace_url
@@ -292,9 +301,8 @@ class Repository:
             called = layout.name_of_folder(folder or url)
             called = called if folder.rpartition("/")[2] in ("", called) else folder
             name, path = head.name or called, folder or None
-            yield Release(
-                name=name, url=url, type="tree", description=head.description, rev=rev, path=path, plugin=plugin
-            )
+            about = head.description if is_name(name) else f"cannot be installed: a name is of {NAME_RULE}"
+            yield Release(name=name, url=url, type="tree", description=about, rev=rev, path=path, plugin=plugin)
 
     def _distinct(self, found: Iterable[Release]) -> dict[str, tuple[Release, ...]]:
         """Return the releases by name, one of those with equal bytes."""

@@ -138,6 +138,15 @@ def test_search_finds_skills_of_sources_and_of_the_project(seen):
         assert {"name", "description", "score", "reason"} <= set(each)
 
 
+def test_a_skill_with_a_name_that_is_not_allowed_is_listed_as_such_and_no_command_names_it(shell):
+    shell.skill("offered/übung")
+    assert shell.run("source", "add", "mine", shell.folder / "offered", "--yes").status == 0
+    found = shell.run("search", "übung")
+    assert (found.status, "show" in found.err) == (0, False)
+    for done in (found, shell.run("source", "show", "mine")):
+        assert "cannot be installed: a name is of a-z, 0-9 and single hyphens, at most 64" in done.out
+
+
 def test_local_search_reads_no_source(seen):
     done = seen.run("search", "--local", "loose", "--json")
     assert [(each["name"], each["reason"]) for each in done.json["hits"]] == [("loose", "exact_name")]
