@@ -11,7 +11,7 @@ from skillhub.command.ports import LeftOut, Options, Outcome, Ports, ask
 from skillhub.command.state import State, read_state
 from skillhub.disk import files
 from skillhub.disk.folders import compare
-from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SourceError, UsageError
+from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SecurityError, SourceError, UsageError
 from skillhub.exchange.other_locks import NoOrigin, Origin, OtherLock, noted_by_gh, parse_other_lock
 from skillhub.formats.text import command, grouped, is_inner_path, quote
 from skillhub.install.admission import admit
@@ -23,6 +23,7 @@ from skillhub.install.links import Step
 from skillhub.install.obtain import by_path
 from skillhub.model.hosts import Scope
 from skillhub.model.provenance import Record
+from skillhub.model.question import Asked, Question, unanswerable
 from skillhub.model.reference import parse_ref
 from skillhub.project import copies
 from skillhub.project.copies import agent_folders, portable, unmanaged
@@ -126,13 +127,20 @@ class _Adopted:
     target: str | None  # the folder for its files in the project; None if its origin has them
 
     @property
+    def name(self) -> str:
+        """The skill's name."""
+        return self.find.name
+
+    @property
     def places(self) -> tuple[str, ...]:
         """The folders with its files: the copies, and the target if it exists."""
         return (*self.find.copies, *filter(os.path.lexists, filter(None, [self.target])))
 
 
 def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Outcome:
-    """Lock unmanaged skills, as one transaction; skills that cannot be adopted stay, and are in ``left``.
+    """Lock unmanaged skills, as one transaction; skills that cannot be adopted stay, and are in ``left_out``.
+
+    So are those for which a person answers no.
 
     Args:
         names: The skills to adopt; empty for all unmanaged skills in agents' folders.
@@ -144,7 +152,7 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
         NotFound: no agent's folder has an unmanaged skill with one of the names.
         UsageError: a name is already locked, or ``into`` is not below the project.
         SecurityError: the content of an origin was tampered with.
-        Refused: a question was answered no, or nobody was there to answer; nothing was changed.
+        Refused: nobody was there to answer a question, or a critical finding was found; nothing was changed.
         StateError: the disk is in the way.
     """
     if not is_inner_path(into):
@@ -161,8 +169,11 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
             adopted.append(result)
     planner = Planner(options, state, ports, [skill.candidate for skill in adopted])
     plans = [_planned(skill, planner, ports) for skill in adopted]
-    asked = [_with_places(skill, plan) for skill, plan in zip(adopted, plans, strict=True)]
-    answers = ask([question for plan in asked for question in plan.questions()], ports, options.dry_run)
+    to_ask = [_to_ask(skill, plan) for skill, plan in zip(adopted, plans, strict=True)]
+    answers, declined = _asked([question for plan in to_ask for question in plan.questions()], options, ports)
+    left_out += [LeftOut(name, Refused.code, "the answer was no") for name in declined]
+    adopted = [each for each in adopted if each.name not in declined]
+    plans = [each for each in plans if each.name not in declined]
     warnings = tuple(origins.warnings)
     if not adopted:
         return Outcome((), False, warnings=warnings, left_out=tuple(left_out))
@@ -260,7 +271,7 @@ def _admitted(skill: _Adopted, state: State, ports: Ports) -> _Adopted | LeftOut
     try:
         return replace(skill, candidate=admit(skill.candidate, state, ports))
     except Forbidden as error:
-        return LeftOut(skill.find.name, error.code, f"{error.message} ({error.where})")
+        return LeftOut(skill.name, error.code, f"{error.message} ({error.where})")
 
 
 def _planned(skill: _Adopted, planner: Planner, ports: Ports) -> Plan:
@@ -268,7 +279,7 @@ def _planned(skill: _Adopted, planner: Planner, ports: Ports) -> Plan:
     base = ports.project.base
     found = [portable(path, base) for path in skill.find.copies]
     excluded = {portable(path, base) for path in (*skill.find.links, *filter(None, [skill.target]))}
-    links = dict.fromkeys((*planner.links(skill.find.name, planner.folders), *found))
+    links = dict.fromkeys((*planner.links(skill.name, planner.folders), *found))
     plan = planner.plan(skill.candidate, [link for link in links if link not in excluded])
     if plan.linking is None or plan.disabled_by:
         return plan
@@ -277,11 +288,32 @@ def _planned(skill: _Adopted, planner: Planner, ports: Ports) -> Plan:
     return replace(plan, linking=replace(plan.linking, steps=(*plan.linking.steps, *steps)))
 
 
-def _with_places(skill: _Adopted, plan: Plan) -> Plan:
-    """Return the plan whose questions name the places that will have the skill's files."""
+def _to_ask(skill: _Adopted, plan: Plan) -> Plan:
+    """Return the plan whose questions ask to adopt the skill, and name the places that will have its files."""
     places = [skill.candidate.entry.path] if skill.target and skill.candidate.entry.path else []
     places += [step.link for step in plan.linking.steps] if plan.linking else []
-    return replace(plan, candidate=plan.candidate.noted(f"its files will be in {', '.join(places)}"))
+    return replace(plan, verb="Adopt", candidate=plan.candidate.noted(f"its files will be in {', '.join(places)}"))
+
+
+def _asked(questions: Sequence[Question], options: Options, ports: Ports) -> tuple[list[Asked], set[str]]:
+    """Ask the questions, after a no those about the other skills; return the answers, and the skills with a no.
+
+    Raises:
+        Refused: a question is unanswered that nobody was there to answer.
+    """
+    answers: list[Asked] = []
+    declined: set[str] = set()
+    while True:
+        try:
+            return [*answers, *ask(questions, ports, options.dry_run)], declined
+        except Refused as error:
+            said_no = {question.skill for question, answer in unanswerable(error.asked) if answer.said == "no"}
+            if not said_no:
+                raise
+            declined |= said_no
+            others = [(each, answer) for each, answer in (*answers, *error.asked) if each.skill not in declined]
+            answers = [(each, answer) for each, answer in others if answer.said != "unanswered" or answer.seen]
+            questions = [each for each, answer in others if answer.said == "unanswered" and not answer.seen]
 
 
 def _copy_into_project(skill: _Adopted, ports: Ports) -> None:
@@ -296,7 +328,7 @@ def _copy_into_project(skill: _Adopted, ports: Ports) -> None:
 def _unlink(adopted: Iterable[_Adopted], disabled: set[str], project: Project) -> None:
     """Remove the copies of disabled skills from agents' folders; the store has their files."""
     for skill in adopted:
-        for path in skill.find.copies if skill.find.name in disabled else ():
+        for path in skill.find.copies if skill.name in disabled else ():
             if path != skill.target and not compare(path, skill.candidate.tree.listing):
                 copies.remove_copy(project, path)
 

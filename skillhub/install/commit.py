@@ -277,6 +277,7 @@ class Plan:
         disabled_by: Why it will stay disabled, as in a ``Record``; empty if it will be enabled.
         changes: The differences from the version before, if there was one.
         diff: The command that shows the lines that change; empty if none does.
+        verb: What the question asks to do with a skill that is new here.
     """
 
     candidate: Candidate
@@ -286,6 +287,7 @@ class Plan:
     disabled_by: str
     changes: Changes | None
     diff: str
+    verb: str = "Install"
 
     @property
     def name(self) -> str:
@@ -295,7 +297,7 @@ class Plan:
     def questions(self) -> list[Question]:
         """Return all questions about the candidate."""
         missing = self.needs.holding() if self.needs else ()
-        found = consent_questions(self.candidate, self.record, self.changes, missing, self.diff)
+        found = consent_questions(self.candidate, self.record, self.changes, missing, self.diff, self.verb)
         found += self.needs.questions() if self.needs else []
         return found + (self.linking.questions() if self.linking else [])
 

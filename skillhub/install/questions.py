@@ -36,6 +36,7 @@ def consent_questions(
     changes: Changes | None = None,
     missing: Sequence[str] = (),
     diff: str = "",
+    verb: str = "Install",
 ) -> list[Question]:
     """Return the questions about a candidate; none if this person agreed to this tree from this origin before.
 
@@ -48,6 +49,7 @@ def consent_questions(
         changes: The differences from the version before, if there was one.
         missing: All open needs, such as ``program gh``, if they keep the skill disabled whatever the answers.
         diff: The command that shows the lines that change, if one does.
+        verb: What the person is asked to do with a skill that is new here.
     """
     consent = record.consent_to(candidate.entry) if record else None
     asks_again = any(each.rule == "advisory" or each.severity == "critical" for each in candidate.findings)
@@ -55,8 +57,8 @@ def consent_questions(
         return []
     # The reasons against the install come before the question whether to install.
     subject = candidate.name, candidate.tree, candidate.findings
-    questions = about_findings(*subject, "install it anyway?", _show_command(candidate))
-    install = _install(candidate, record, changes, missing, diff)
+    questions = about_findings(*subject, f"{verb.lower()} it anyway?", _show_command(candidate))
+    install = _install(candidate, record, changes, missing, diff, verb)
     if candidate.trust == "unsigned":
         questions.append(_unsigned(candidate, install.message))
     elif candidate.trust == "untrusted":
@@ -101,7 +103,7 @@ def _new_facts(candidate: Candidate, changes: Changes) -> list[Question]:
 
 
 def _install(
-    candidate: Candidate, record: Record | None, changes: Changes | None, missing: Sequence[str], diff: str
+    candidate: Candidate, record: Record | None, changes: Changes | None, missing: Sequence[str], diff: str, verb: str
 ) -> Question:
     entry = candidate.entry
     version = f" {word(entry.version)}" if entry.version else ""
@@ -129,7 +131,7 @@ def _install(
         f"{_signed(candidate)}{patched}",
         *([f"it calls itself {entry.name}, and is called {candidate.name} here"] if entry.name else ()),
     ]
-    verb = "Change" if record and record.tree != NO_FILES else "Install"
+    verb = "Change" if record and record.tree != NO_FILES else verb
     if changes is not None and changes.before.version != entry.version:
         verb, version = "Downgrade" if changes.is_downgrade else "Update", f" to {word(str(entry.version))}"
     row = (

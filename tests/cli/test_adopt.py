@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from tests.support.cli import Shell
 from tests.support.here import Here
 
 YES = ("--yes", "--allow-unsigned")
@@ -73,6 +74,19 @@ def test_nothing_is_adopted_without_consent(found):
     assert {path: data for path, data in found.files().items() if "/hub/" not in path} == before
     assert found.run("adopt", "--dry-run", "--json").status == 0
     assert not (found.project / "skills").exists()
+
+
+def test_a_no_leaves_out_its_skill_alone(tmp_path):
+    shell = Shell(tmp_path)
+    for name in ("one", "three", "two"):
+        shell.skill(f"project/.claude/skills/{name}")
+    say = [("Adopt one without a signature?", ""), *(("[N]o: ", f"{answer}\n") for answer in "nyn")]
+    done = shell.at_terminal("adopt", say=say)
+    assert (done.status, "Install" in done.out) == (6, False)
+    assert {*shell.lock()["skills"]} == {"three"}
+    assert "left out one: the answer was no [refused]" in done.out
+    assert (shell.project / ".claude/skills/two/SKILL.md").is_file()
+    assert not (shell.project / "skills/two").exists()
 
 
 def test_a_dry_run_reports_missing_needs(found):
