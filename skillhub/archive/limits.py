@@ -109,6 +109,8 @@ _FORBIDDEN: Final = deferred(r'[<>"|?*]')
 _STRAY_SELECTOR: Final = deferred(r"(?:\A|(?<=[\x00-\x7f]))[\ufe00-\ufe0f](?!\u20e3)")
 _SELECTORS: Final = deferred(r"[\ufe00-\ufe0f]")
 _SHORT_GIT: Final = deferred(r"git~[0-9]+")
+# NTFS gives each file with a long name a short one, too, under which another file of that name would replace it.
+_SHORT: Final = deferred(r"(?=[^.]{3,8}(?:\.|\Z))[^.~]+~[0-9]+(?:\.[^.]{0,3})?")
 # Letters that look like one of SKILL.md's, after NFKD and case folding; i, l and 1 look alike.
 _CONFUSABLE: Final = str.maketrans(
     dict.fromkeys("i1|!ıɩɪιіӏⲓᎥᏞꓡꓲʟǀ∣", "l")
@@ -198,6 +200,8 @@ def _check_segment(segment: str, path: str) -> None:
         raise _unsafe_path("name-hidden", "no control, bidirectional, invisible or unassigned character", path)
     if _is_git(wide):
         raise _unsafe_path("name-dot-git", "no name that git keeps for itself", path)
+    if _SHORT.fullmatch(segment):
+        raise _unsafe_path("name-reserved", "no short name that Windows may give to another file", path)
     if segment[-1] in ". " or _FORBIDDEN.search(segment) or RESERVED.match(segment):
         raise _unsafe_path("name-reserved", "a name that Windows can hold", path)
 
