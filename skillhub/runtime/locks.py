@@ -314,7 +314,7 @@ def _hold_reason(
 ) -> HoldReason | None:
     flags = typed_flags(project.scope)
     if record is None or not record.consent_to(entry):
-        is_other = record is not None and record.tree != NO_FILES
+        is_other = record is not None and record.newest.tree != NO_FILES
         reason = f"was not agreed to on this machine{' in its locked version' if is_other else ''}"
         # An install leaves disabled what the user disabled.
         asks = ("enable", name) if record is not None and record.disabled_by == "user" else ("install",)

@@ -96,6 +96,8 @@ def test_attack_other_content_under_the_remembered_name_asks(world: World, alone
     world.on_another_machine().install(str(path.parent))
     asked = refused(world, Refused, lambda: world.install(answers=Answers())).asked
     assert "install" in [question.kind for question, _ in asked]
+    why = HoldReason("not-agreed", "was not agreed to on this machine in its locked version", "skillhub install")
+    assert (not_agreed(world.project), reason(world)) == (["more"], why)
 
 
 @LEAVE
