@@ -287,7 +287,7 @@ class Enabling:
         """
         from skillhub.command.ports import Options
 
-        values, typed = _read_env_file(self.env_file) if self.env_file else {}, list[str]()
+        values = _read_env_file(self.env_file) if self.env_file else {}
         for number, word in enumerate(self.env or [], 1):
             # The word is not shown: it may be a secret value that was typed without its name.
             name, has_value, value = word.partition("=")
@@ -298,9 +298,8 @@ class Enabling:
                 message = f"--env number {number} has no value, and that variable is not set"
                 raise UsageError(message, hint="--env NAME=VALUE, or export NAME first and give --env NAME")
             values[name] = value if has_value else os.environ[name]
-            typed.append(name)
         more = {"mcp": self.mcp, "link": self.link, "dry_run": common.dry_run, **more}
-        return Options(agents=tuple(self.agent or ()), env=values, typed=tuple(typed), **more)
+        return Options(agents=tuple(self.agent or ()), env=values, **more)
 
 
 def trusted_sources(words: list[str] | None) -> Mapping[str, Digest]:

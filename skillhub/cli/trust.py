@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -109,7 +108,9 @@ def _add_suggested(common: Common, ports: Ports) -> None:
                 raise
             left[alias] = error
     failed = {alias: error for alias, error in left.items() if not isinstance(error, Refused)}
-    causes = _by_cause(failed)
+    # Each cause once, without the words of git, which name each URL.
+    aliases = grouped((error.message.partition(SAYS)[0], alias) for alias, error in failed.items())
+    causes = [f"{', '.join(each)}: {cause}" for cause, each in aliases.items()]
     if failed and not added and failed == left:
         again = common.command("source", "add", "--suggested")
         advice = "without --offline" if common.offline else "when the network and its proxy work"
@@ -128,12 +129,6 @@ def _add_suggested(common: Common, ports: Ports) -> None:
             common.terminal.say(f"its skills are signed; to trust the signer, save {certificate}, then: {trust}")
     if not added and not left:
         common.terminal.say("you have every suggested source")
-
-
-def _by_cause(failed: Mapping[str, SourceError | FormatError]) -> list[str]:
-    """Return each cause once, after the aliases of its sources, without the words of git, which name each URL."""
-    aliases = grouped((error.message.partition(SAYS)[0], alias) for alias, error in failed.items())
-    return [f"{', '.join(each)}: {cause}" for cause, each in aliases.items()]
 
 
 def source_list(common: Common) -> None:

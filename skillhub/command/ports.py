@@ -336,7 +336,7 @@ class Options:
 
     Attributes:
         agents: Ids of the agents to enable for; empty means those chosen before, or of the intent, or found here.
-        env, typed: Variables for this command alone, never stored, never shown; the names given as ``--env``.
+        env: Variables for this command alone, never stored, never shown.
         mcp: The answer about MCP servers that a skill needs.
         link: Copies or links; None leaves it to the intent.
         enable: False stores the skills and leaves them disabled.
@@ -354,7 +354,6 @@ class Options:
 
     agents: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    typed: tuple[str, ...] = field(default=(), repr=False)
     mcp: McpChoice = "ask"
     link: LinkKind | None = None
     enable: bool = True
@@ -367,7 +366,7 @@ class Options:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
-        for field_name in ("agents", "typed", "skills", "excepted", "env"):
+        for field_name in ("agents", "skills", "excepted", "env"):
             if isinstance(value := getattr(self, field_name), str):
                 raise UsageError(f"options: expected several words as {field_name}, found the text {quote(value)}")
         for field_name, known in (("mcp", ("ask", "configure", "skip")), ("link", (None, "copy", "symlink"))):

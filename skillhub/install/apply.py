@@ -18,7 +18,7 @@ from skillhub.install.admission import sources_with
 from skillhub.install.candidates import Candidate, about_skill
 from skillhub.install.commit import Change, Plan, Planner, commit, decide
 from skillhub.install.links import Linker, Linking, kept_edited, removal_questions, write_records
-from skillhub.install.need_questions import config_files, remove_servers, unneeded_variables
+from skillhub.install.need_questions import config_files, remove_servers
 from skillhub.install.obtain import by_lock
 from skillhub.model.hosts import Scope
 from skillhub.model.lock import Lock
@@ -103,7 +103,6 @@ def carry_out(
 ) -> Outcome:
     """Turn the plans into changes by the answers, commit them, disable ``cleared``, and return the outcome."""
     answers = grouped((question.skill, (question, answer)) for question, answer in asked)
-    unneeded = unneeded_variables([each.candidate.manifest for each in plans], options)
     plans, kept = _with_edit_choices(plans, answers, state)
     changes, is_satisfied = _decided(plans, answers, state, ports)
     _refuse_two_servers(changes)
@@ -114,6 +113,8 @@ def carry_out(
     scope = ports.project.scope
     open_needs = [each.needs for each in plans if each.needs and each.name in enabled]
     stays = (line for each in open_needs for line in each.unchanged(answers.get(each.skill, ()), scope))
+    notes = [f"{each.name}: {note}" for each in plans for note in each.candidate.warnings]
+    notes += (note for each in plans if each.needs for note in each.needs.warnings(ports.environ))
     supplied = {each.name: each.needs.satisfied if each.needs else each.supplied for each in changes}
     skills = [
         view(each.name, each.candidate.entry, each.record, is_satisfied, ports.project, ports.store)
@@ -123,7 +124,7 @@ def carry_out(
         tuple(_with_supplied(skill, supplied[skill.name]) for skill in skills),
         changed or (any(is_restored.values()) and not options.dry_run),
         tuple(asked),
-        (*_warnings(plans, ports), *unneeded, *stays, *_left(plans, changes)),
+        (*notes, *stays, *_left(plans, changes)),
         supplied=frozenset((name, need) for name, needs in supplied.items() for need in needs),
         left_out=tuple(map(kept_edited, kept)),
         changes={each.name: each.changes for each in plans if each.changes},
@@ -223,12 +224,6 @@ def _left(plans: Sequence[Plan], changes: Iterable[Change]) -> Iterator[str]:
             gone = [link for link in before.links if link not in each.record.links]
             if gone:
                 yield f"{each.name} loses the copies that no line asks for any more: {', '.join(gone)}"
-
-
-def _warnings(plans: Sequence[Plan], ports: Ports) -> Iterator[str]:
-    """Yield the warnings about these skills and their needs."""
-    yield from (f"{each.name}: {note}" for each in plans for note in each.candidate.warnings)
-    yield from (note for each in plans if each.needs for note in each.needs.warnings(ports.environ))
 
 
 def _with_supplied(skill: Skill, supplied: Collection[str]) -> Skill:

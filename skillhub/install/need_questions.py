@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from skillhub.command.ports import Options, Ports
 from skillhub.command.state import State
-from skillhub.formats.text import command, did_you_mean, packaged, quoted, spelled_like, word
+from skillhub.formats.text import command, packaged, quoted
 from skillhub.install.candidates import Candidate
 from skillhub.model import mcp_server
 from skillhub.model.hosts import Host, Scope, SkillScope
 from skillhub.model.lock import DeclaredNeed
-from skillhub.model.mcp_server import SERVER_RUNS, Risk
+from skillhub.model.mcp_server import SERVER_RUNS
 from skillhub.model.provenance import Facts, Record, Records
 from skillhub.model.question import SERVER_KINDS, Asked, McpChoice, Question, QuestionKind, Rows
 from skillhub.model.skill import Need
@@ -127,17 +127,16 @@ class ServerNeed:
         is_there = all(each.state in ("equal", None) and not each.others for each in self.agents)
         return self.is_known and is_there and not self._from_project()
 
-    @property
-    def _risk(self) -> Risk:
-        return self.need.server.risk_if(self.steered)[0] if self.need.server is not None else "ordinary"
-
     def _from_project(self) -> list[_AgentServer]:
         """Return the agents whose file in the project has this server, if its risk is higher than ordinary.
 
         The repository may have brought the entry, so that the skill would be enabled without a question; no flag for
         ordinary servers answers it.
         """
-        return [each for each in self._agents("equal") if not each.is_agreed] if self._risk != "ordinary" else []
+        server = self.need.server
+        if server is None or server.risk_if(self.steered)[0] == "ordinary":
+            return []
+        return [each for each in self._agents("equal") if not each.is_agreed]
 
     def configured_otherwise(self, *states: Literal["different", "former"]) -> str:
         """Return the files that have another server of this name, in one of these states."""
@@ -524,19 +523,6 @@ def needs_for_agents(
             is_answered = need.spell() in record.satisfied and not (options.agents or server.to_write)
             servers += [] if is_answered else [server]
     return OpenNeeds(name, _supplied(manifest, options), (), tuple(servers), options.mcp)
-
-
-def unneeded_variables(manifests: Iterable[Manifest], options: Options) -> list[str]:
-    """Return a warning for each typed variable that none of these skills needs; it may be misspelled."""
-    needed = {need.name for each in manifests for need in each.requires if need.kind == "env"}
-    found = []
-    for number, name in enumerate(options.typed, 1):
-        if name not in needed:
-            meant = did_you_mean([*map(word, spelled_like(name, needed))])
-            # The name is not shown: it may be the start of a secret value that was typed without its name.
-            which = f"--env number {number} is not a variable that a skill of this command needs"
-            found.append(f"{which}; {meant}" if meant else which)
-    return found
 
 
 def _supplied(manifest: Manifest, options: Options) -> tuple[str, ...]:

@@ -178,19 +178,6 @@ def test_an_invalid_variable_is_refused_without_its_value(shell, word):
     assert "v-secret" not in done.out + done.err
 
 
-def test_a_variable_that_no_skill_needs_is_reported_by_its_number(shell):
-    shell.skill("project/needy", head='metadata:\n  openclaw:\n    requires:\n      env: ["SOME_TOKEN"]\n')
-    install = "install", "./needy", "--allow-unsigned", "--yes"
-    done = shell.run(*install, "--env", "SOME_TOKE=v-secret")
-    note = "--env number {} is not a variable that a skill of this command needs"
-    assert f"{note.format(1)}; did you mean SOME_TOKEN?" in " ".join(done.err.split())
-    assert (done.status, "v-secret" in done.out + done.err) == (6, False)
-    done = shell.run("enable", "needy", "--env", "SOME_TOKEN=v", "--env", "NOPE=v", "--json")
-    assert (done.status, done.json["warnings"]) == (0, [note.format(2)])
-    file = shell.write("env", "OTHER=v\nSOME_TOKEN=v\n")
-    assert shell.run("enable", "needy", "--env-file", file, "--json").json["warnings"] == []
-
-
 def test_a_file_of_variables_may_have_the_byte_order_mark_and_line_ends_of_windows(shell):
     shell.skill("project/needy", head='metadata:\n  openclaw:\n    requires:\n      env: ["SOME_TOKEN"]\n')
     file = shell.write("env", b"\xef\xbb\xbfSOME_TOKEN=v\r\n")
