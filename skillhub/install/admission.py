@@ -18,14 +18,7 @@ from skillhub.errors import BadSignature, Forbidden, KnownBad, NotFound, SignerC
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import command, parse_time, reinstall
 from skillhub.install import candidates, pins
-from skillhub.install.candidates import (
-    Candidate,
-    is_same_publisher,
-    proven_signers,
-    read_manifest,
-    relocated,
-    without_files,
-)
+from skillhub.install.candidates import Candidate, read_manifest
 from skillhub.model.advisory import AdvisorySubject, Match, digests_of
 from skillhub.model.finding import SEVERITIES, Finding, at_least
 from skillhub.model.hosts import SkillScope
@@ -320,9 +313,9 @@ def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Port
     if agreed is None or before is None or not before.signers or agreed.is_of(entry):
         return
     # A lock may name other signers besides the proven one; the record would then let them sign the next version.
-    old, named, proven = {*before.signers}, {*signers_of(entry.signed_by)}, proven_signers(candidate)
+    old, named, proven = {*before.signers}, {*signers_of(entry.signed_by)}, candidates.proven_signers(candidate)
     now = named | proven if named and proven else set()
-    if is_same_publisher(old, now, lambda: _publisher_keys(candidate, before.source, ports)):
+    if candidates.is_same_publisher(old, now, lambda: _publisher_keys(candidate, before.source, ports)):
         return
     scope = ports.project.scope
     raise SignerChanged(
@@ -447,7 +440,7 @@ def described(candidate: Candidate, record: Record | None, ports: Ports) -> Cand
     """
     candidate = new_first(with_advisories(candidate, ports), record, ports)
     grave = tuple(each for each in candidate.findings if at_least(each.severity, "high"))
-    return without_files(replace(candidate, findings=grave))
+    return candidates.without_files(replace(candidate, findings=grave))
 
 
 def _finding_keys(findings: Sequence[Finding], tree: Tree) -> Iterator[tuple[str, str, object]]:
@@ -470,7 +463,7 @@ def rebased_lock(lock: Lock, sources: Mapping[str, LockedSource]) -> Lock:
             continue
         for name, entry in lock.skills.items():
             if entry.named and entry.source == alias:
-                skills[name] = replace(entry, url=relocated(now.url, entry.url, was.url))
+                skills[name] = replace(entry, url=candidates.relocated(now.url, entry.url, was.url))
     return Lock(skills, {**lock.sources, **sources})
 
 

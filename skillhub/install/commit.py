@@ -23,17 +23,10 @@ from skillhub.disk import files
 from skillhub.errors import FormatError, SecurityError, StateError, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import command
-from skillhub.install import admission, candidates, pins
+from skillhub.install import admission, candidates, need_questions, pins
 from skillhub.install.candidates import Candidate
 from skillhub.install.links import Linker, Linking, write_records
-from skillhub.install.need_questions import (
-    AnsweredNeeds,
-    OpenNeeds,
-    facts_of,
-    needs_for_agents,
-    needs_to_enable,
-    with_shared_servers,
-)
+from skillhub.install.need_questions import AnsweredNeeds, OpenNeeds, facts_of, needs_for_agents, needs_to_enable
 from skillhub.install.questions import about_name, about_project, consent_questions, known_names
 from skillhub.model.finding import in_short
 from skillhub.model.hosts import Host, LinkKind
@@ -131,7 +124,7 @@ def commit(
                 change.needs.write(ports.project)
                 changed |= bool(change.needs.writes)
         after = {**records_before, **disabled, **{change.name: change.record for change in changes}}
-        after = with_shared_servers(after, [change.name for change in changes])
+        after = need_questions.with_shared_servers(after, [change.name for change in changes])
         agents = tuple(dict.fromkeys((*now.records.agents, *options.agents)))
         created_paths = tuple(dict.fromkeys((*now.records.created_paths, *created_paths)))
         moved = admission.moved_records(after, now.lock, lock, ports)

@@ -16,16 +16,9 @@ from skillhub.disk.home import Home
 from skillhub.edits.patch import read_patch
 from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SkillhubError, SourceError, UsageError
 from skillhub.formats.text import NAME_RULE, as_word, is_name, quote
+from skillhub.install import candidates
 from skillhub.install.admission import admit, policy_subject, too_young, with_advisories
-from skillhub.install.candidates import (
-    EXPIRED,
-    Candidate,
-    TreeBudget,
-    about_skill,
-    check_against_lock,
-    is_within,
-    stale_lock,
-)
+from skillhub.install.candidates import EXPIRED, Candidate, TreeBudget, about_skill
 from skillhub.install.obtain import (
     USUAL_SIZE,
     Acquisition,
@@ -353,7 +346,7 @@ def _obtained(
         where = f" ({error.where})" if isinstance(error, Forbidden) else ""
         return LeftOut(resolved.name, error.code, f"{error.message}{where}")
     entry = state.lock.skills.get(candidate.name)
-    check_against_lock(candidate, entry, ports.project.scope)
+    candidates.check_against_lock(candidate, entry, ports.project.scope)
     with_advisories(candidate, ports)
     return rebase_patch(candidate, entry, ports)
 
@@ -399,7 +392,7 @@ def _of_project(options: Options, state: State, ports: Ports) -> list[ResolvedSk
     resolved, unwanted = [], frozenset(state.unwanted)
     if options.frozen and unwanted:
         surplus = ", ".join(sorted(unwanted))
-        raise stale_lock(f"the lock has {surplus}, which skillhub.toml does not require", ports.project)
+        raise candidates.stale_lock(f"the lock has {surplus}, which skillhub.toml does not require", ports.project)
     for name in dict.fromkeys((*state.lock.skills, *state.intent.skills)):
         entry, wanted = state.lock.skills.get(name), state.intent.skills.get(name)
         if name in unwanted or (entry is not None and _is_barred(name, entry, state, ports)):
@@ -414,7 +407,7 @@ def _of_project(options: Options, state: State, ports: Ports) -> list[ResolvedSk
                 message = (
                     f"the lock does not have {name} as skillhub.toml wants it" if is_there else "there is no lock"
                 )
-                raise stale_lock(message, ports.project)
+                raise candidates.stale_lock(message, ports.project)
             resolved.append(resolve_wanted(name, wanted, state, ports))
     return resolved
 
@@ -480,7 +473,7 @@ def _compare(candidate: Candidate, entry: Locked, newer: Gathered, ports: Ports,
     if (candidate.tree.digest, candidate.entry.version) == (entry.original.tree, entry.version):
         newer.warnings.extend(f"{candidate.name}: {each}" for each in candidate.warnings if each == EXPIRED)
         return
-    check_against_lock(candidate, entry, ports.project.scope)
+    candidates.check_against_lock(candidate, entry, ports.project.scope)
     with_advisories(candidate, ports)
     if young := too_young(candidate, ports):
         newer.warnings.append(f"{young.message} ({young.where})")
@@ -571,7 +564,7 @@ def _is_wanted(entry: Locked, offered: Release, wanted: Wanted, locked: Release 
     if not (is_version(old) and is_version(new)) or precedence(new) > precedence(old):
         return True
     is_gone = locked is not None and locked.withdrawn is not None
-    return is_gone or not is_within(entry, wanted.version)
+    return is_gone or not candidates.is_within(entry, wanted.version)
 
 
 def _taken_back(locked: Release | None) -> str | None:

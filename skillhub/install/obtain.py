@@ -14,16 +14,7 @@ from skillhub.archive.limits import Limits
 from skillhub.archive.unpack import unpack
 from skillhub.command.ports import LeftOut, Place, Ports
 from skillhub.disk import files
-from skillhub.edits.patch import (
-    apply,
-    checked_as_archive,
-    difference,
-    free_path,
-    merge_skills,
-    patch_warning,
-    read_patch,
-    text_of,
-)
+from skillhub.edits import patch
 from skillhub.errors import BadSignature, FormatError, NotFound, SecurityError, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, deferred, quote
@@ -327,15 +318,15 @@ def _with_patch(found: Candidate, entry: Locked, ports: Ports, *, scan: bool) ->
     """
     if entry.patch is not None:
         stored = ports.store.read(entry.tree)
-        tree = stored or checked_as_archive(
-            apply(read_patch(entry.patch, ports.project), found.tree, entry.patch.path)
+        tree = stored or patch.checked_as_archive(
+            patch.apply(patch.read_patch(entry.patch, ports.project), found.tree, entry.patch.path)
         )
         if tree.digest != entry.tree:
             message = f"expected the patch to give the tree {entry.tree}, found {tree.digest}"
             raise WrongBytes(message, where=entry.patch.path)
         patched = candidates.with_patched_tree(found, tree, read(tree, scan_here if scan else no_scan))
         found = replace(patched, entry=entry, stored=found.stored and stored is not None)
-    notes = candidates.undeclared(found.capabilities, entry), patch_warning(found.name, entry, ports.project)
+    notes = candidates.undeclared(found.capabilities, entry), patch.patch_warning(found.name, entry, ports.project)
     return found.noted(*filter(None, notes))
 
 
@@ -356,7 +347,7 @@ def rebase_patch(found: Candidate, entry: Locked | None, ports: Ports) -> Candid
         ports.store.read(each.tree) or obtain_locked(found.name, each, ports, scan=False).tree
         for each in (entry.original, entry)
     )
-    merged = merge_skills(base, mine, found.tree)
+    merged = patch.merge_skills(base, mine, found.tree)
     if merged is None:
         message = f"{entry.patch.path} does not apply to {found.entry.version or found.entry.short}"
         drop = command(ports.project.scope, "patch", found.name, "--drop")
@@ -378,18 +369,20 @@ def with_new_patch(found: Candidate, tree: Tree, ports: Ports, before: Locked | 
         SecurityError: the patched manifest requires a forbidden variable, or has another name.
         LinkLeavesProject: the folder for patches leads out of the project.
     """
-    text, unpatchable = difference(found.tree, tree)
-    deleted = [path for path, file in found.tree.items() if path not in tree and text_of(path, file) is None]
+    text, unpatchable = patch.difference(found.tree, tree)
+    deleted = [path for path, file in found.tree.items() if path not in tree and patch.text_of(path, file) is None]
     if unpatchable or deleted:
         files = ", ".join(sorted([*unpatchable, *deleted]))
         return LeftOut(found.name, "patch", f"a patch holds only text files, and these are not text: {files}")
     if not text:
         return found
     content = read(tree)
-    patch = Patch(base=found.tree.digest, digest=Digest.of(text.encode()), path=free_path(found.name, ports.project))
+    new = Patch(
+        base=found.tree.digest, digest=Digest.of(text.encode()), path=patch.free_path(found.name, ports.project)
+    )
     old = before.patch if before else None
-    is_there = old is not None and (old.base, old.digest) == (patch.base, patch.digest)
-    kept, data = (old, None) if is_there else (patch, text.encode())
+    is_there = old is not None and (old.base, old.digest) == (new.base, new.digest)
+    kept, data = (old, None) if is_there else (new, text.encode())
     requires, capabilities = candidates.spelled(content.manifest), content.capabilities
     entry = replace(found.entry, tree=tree.digest, capabilities=capabilities, requires=requires, patch=kept)
     return replace(candidates.with_patched_tree(found, tree, content), entry=entry, patch=data)

@@ -23,17 +23,7 @@ from skillhub.formats.text import NAME_RULE, RESERVED_ALIASES, as_command, did_y
 from skillhub.model import reference
 from skillhub.model.lock import ROOT_CAP, LockedSource
 from skillhub.model.provenance import is_same_source
-from skillhub.model.reference import (
-    NO_SECRET,
-    Local,
-    Remote,
-    SiteReference,
-    canonical,
-    holds_secret,
-    parse,
-    unknown,
-    url_of,
-)
+from skillhub.model.reference import Local, Remote, SiteReference, canonical, url_of
 from skillhub.project.intent import PLACE_KIND, PlaceRef, SourceKind, is_proposed, place_at
 
 if TYPE_CHECKING:
@@ -143,8 +133,8 @@ def check(alias: str, url: str | None = None) -> None:
         raise UsageError(f"expected the absolute path of a folder, found {quote(place.path)}")
     if place is not None:
         return
-    if holds_secret(url):
-        raise UsageError("expected a URL without user, password or another credential", hint=NO_SECRET)
+    if reference.holds_secret(url):
+        raise UsageError("expected a URL without user, password or another credential", hint=reference.NO_SECRET)
     scheme, _, rest = url.partition("://")
     if scheme.lower() not in ("https", "http"):
         hint = "or http:// on loopback; a repository is owner/repo or git+https://host/repository, a folder ./folder"
@@ -156,7 +146,7 @@ def check(alias: str, url: str | None = None) -> None:
 
 
 def _is_url(url: str) -> bool:
-    return (found := parse(url)) is not None and found.host != ""
+    return (found := reference.parse(url)) is not None and found.host != ""
 
 
 # Two files in ``<state>``: the user's sources, and for each project its proposed sources that the user accepted.
@@ -263,7 +253,7 @@ class Sources:
             if alias == EMBEDDED_ALIAS:
                 add = as_command("skillhub", "source", "add", alias, EMBEDDED_URL)
                 hint = f"to add the embedded registry again: {add}"
-            raise NotFound(f"no source is named {quote(alias)}", hint=unknown(typed, hint).hint)
+            raise NotFound(f"no source is named {quote(alias)}", hint=reference.unknown(typed, hint).hint)
         return known[alias]
 
     def places(self) -> dict[str, PlaceRef]:
@@ -566,7 +556,7 @@ def _registries(sources: Mapping[str, Source]) -> frozenset[str]:
 
 def _url_key(url: str) -> str:
     """Return the normalized URL without its scheme and default port, equal for all spellings of a URL."""
-    found = parse(url)
+    found = reference.parse(url)
     if found is None:
         raise AssertionError("the URL of a source was checked when it was read")
     port = "" if found.port in (80, 443) else f":{found.port}"
