@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from skillhub.cli.terminal import Terminal
 from skillhub.disk import files
 from skillhub.disk.home import Home, throwaway
-from skillhub.errors import SourceError, UnsafeTransfer, UsageError
+from skillhub.errors import NotFound, SourceError, UnsafeTransfer, UsageError
 from skillhub.formats.text import as_command
 from skillhub.model import advisory
 from skillhub.model.question import Flags
@@ -300,7 +300,8 @@ class OpenNetwork:
         try:
             commit = self._commit(url, pin or ref.rev, named_by)
         except (SourceError, UnsafeTransfer) as error:
-            if named_by == "repository" and error.hint:
+            is_absent = isinstance(error, NotFound) and url.startswith("file:")
+            if named_by == "repository" and error.hint and not is_absent:
                 meant = as_command("skillhub", "install", str(ref))
                 error.hint = f"only this repository names it; to use it: {meant}"
             raise

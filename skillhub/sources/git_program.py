@@ -96,6 +96,8 @@ class GitError(Exception):
         kind: type[SkillhubError] = getattr(errors, self._cause.error)
         if hint is None or not issubclass(kind, SourceError | UnsafeTransfer):
             hint = self._cause.hint
+        if kind is errors.NotFound and url.startswith("file:"):  # it is absent, whoever names it
+            hint = "put the repository there again, or install the skill from another place"
         return kind(f"{self._cause.message}{SAYS}{shown}", where=url, hint=hint)
 
 

@@ -140,6 +140,14 @@ def test_a_repository_that_the_user_named_is_read_without_a_lock(lockless):
     assert set(lockless.lock()["skills"]) == {"notes"}
 
 
+def test_the_hint_for_a_repository_that_left_this_machine_names_no_command_that_fails_alike(shell, repo):
+    assert shell.run("install", f"git+{repo.url}#skills/notes", *YES).status == 0
+    shutil.rmtree(shell.hub)  # of a colleague, who has only the lock
+    shutil.rmtree(repo.path)
+    for done in (shell.run("install", "--frozen"), shell.run("show", f"git+{repo.url}")):
+        assert (done.status, "hint: put the repository there again, or " in done.err) == (3, True), done.err
+
+
 def test_attack_an_intent_alone_does_not_authorize_a_repository(lockless, repo, tmp_path):
     """No user agreed to this revision, repository or name."""
     intent = lockless.project / "skillhub.toml"
