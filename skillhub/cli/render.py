@@ -17,7 +17,7 @@ from skillhub.cli.table import COMMANDS
 from skillhub.cli.terminal import Terminal, Tone, how_to_parse
 from skillhub.errors import Refused, SkillhubError, StateError, UsageError
 from skillhub.formats.text import Quoted, as_command, collapsed, deferred, from_here, quote, spelled_like, word
-from skillhub.model.finding import NO_PARSER, Finding, at_least
+from skillhub.model.finding import NO_PARSER, Finding, at_least, rules
 from skillhub.model.lock import Signer
 from skillhub.model.question import chosen_edit, how_to_answer, refusal
 from skillhub.model.reference import masked
@@ -503,6 +503,8 @@ def _usage_of_typer(error: Exception, args: list[str], command_of: CommandOf) ->
         # The parser's first possibility is the nearest; its message lists options by name.
         near = list(getattr(error, "possibilities", None) or ())
         meant = elsewhere or next(iter(near), found[3])
+        if elsewhere.endswith(" --explain"):
+            meant = f"{elsewhere} {next((each for each in args if each in rules()), 'all')}"
         if found[2].startswith("-"):  # dashes do not count as common letters
             near += ["--version"] if program == "skillhub" else []
             like = spelled_like(found[2].lstrip("-"), [each.lstrip("-") for each in near])

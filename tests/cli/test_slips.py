@@ -30,6 +30,8 @@ def here(tmp_path_factory):
         ("registry unpublish here", "skillhub registry yank"),
         ("outdated", "skillhub update --check"),
         ("ci", "skillhub install --frozen"),
+        ("explain SH101", "skillhub audit --explain SH101"),
+        ("rules", "skillhub audit --explain all"),
         ("pin code-review", "skillhub install NAME@VERSION"),
         ("run code-review", "skillhub use"),
         ("source add acme/skills team", "skillhub source add team acme/skills"),
