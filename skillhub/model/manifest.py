@@ -135,14 +135,19 @@ def _texts(node: Node) -> Iterator[str]:
             yield from () if isinstance(value, str) and value.lower() in _ANSWERS else _texts(value)
 
 
+SKILL_MD_MAX: Final = 1 << 20  # bytes of SKILL.md, which a host holds in memory
+
+
 def split(data: bytes, where: str) -> Parts:
     """Return the frontmatter and the body of ``data``, unchanged; the YAML always begins at line 2 of the file.
 
     A byte order mark and CRLF line ends are allowed.
 
     Raises:
-        FormatError: the file is not UTF-8 text, or a delimiter is missing.
+        FormatError: the file is larger than ``SKILL_MD_MAX``, is not UTF-8 text, or a delimiter is missing.
     """
+    if len(data) > SKILL_MD_MAX:
+        raise FormatError(f"expected at most {SKILL_MD_MAX} bytes, found {len(data)}", where=where)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -29,7 +29,7 @@ from skillhub.runtime.catalog import HEAD
 from skillhub.runtime.walk import are_facts, facts_in, opened, write_own
 
 FILES_MAX: Final = 2000
-FILE_CAP: Final = 1 << 20
+_FILE_CAP: Final = 8 << 20
 SYSTEM_MARKER: Final = ".codex-system-skills.marker"
 _CAP: Final = 64 * 1024 * 1024
 _STATE_CAP: Final = 1 << 20
@@ -436,4 +436,4 @@ class Loaded:
             FormatError: the file has more than eight MiB.
             StateError: the file cannot be read.
         """
-        return self.folder.read(relative, FILE_CAP * 8)
+        return self.folder.read(relative, _FILE_CAP)

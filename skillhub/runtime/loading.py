@@ -23,7 +23,7 @@ from skillhub.model.tree import Listing
 from skillhub.project.project import Project
 from skillhub.project.store import Store
 from skillhub.runtime.catalog import STORED, Catalog, Session, holding, imitation_reason, inside_reason
-from skillhub.runtime.folder import FILE_CAP, Agreed, Folder, Fork, Loaded, all_files, has_tree, hooks_of
+from skillhub.runtime.folder import Agreed, Folder, Fork, Loaded, all_files, has_tree, hooks_of
 from skillhub.runtime.locks import Locks
 from skillhub.runtime.mention_parser import Suggestions
 from skillhub.runtime.mention_resolver import Caller, called, check_caller, refusal, usable
@@ -237,7 +237,7 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
     if agreed is not None:
         _refuse(skill, request)
     _ask_user(skill, request, agreed)
-    data = folder.read(name, FILE_CAP)
+    data = folder.read(name, manifest.SKILL_MD_MAX)
     skill_rules = skill.rules if isinstance(skill.rules, Rules) else Rules()
     head = manifest.read_head(data, os.path.basename(skill.path or ""), request.rules or skill_rules)
     version = agreed.tree if agreed else f"sha256:{sha256(data).hexdigest()}"

@@ -31,6 +31,18 @@ def test_a_new_skill_with_a_name_of_another_spelling_gets_a_suggestion(shell):
     assert "did you mean" not in shell.run("new", "日本").err
 
 
+def test_a_skill_md_that_no_host_loads_is_refused_by_validate_and_install(shell):
+    skill = shell.skill("project/long") / "SKILL.md"
+    skill.write_text(skill.read_text() + "x" * ((1 << 20) - skill.stat().st_size))
+    assert shell.run("validate", "long").status == 0
+    assert shell.run("install", "./long", "--yes", "--allow-unsigned").status == 0
+    assert shell.run("load", "long").status == 0
+    skill.write_text(skill.read_text() + "x")
+    for words, status in (("validate", "long"), 1), (("install", "./long", "--as", "other"), 4):
+        done = shell.run(*words)
+        assert (done.status, "expected at most 1048576 bytes" in done.out + done.err) == (status, True)
+
+
 def test_validate_takes_folders_and_archives(shell):
     shell.skill("project/good")
     shell.skill("project/other", name="named-otherwise")
