@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
 from functools import partial
@@ -19,10 +20,10 @@ from skillhub.disk.files import write_atomic
 from skillhub.errors import FormatError, UsageError, hinting
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import members
-from skillhub.formats.text import amount, as_command, as_word, clean, is_name, parse_time, quote, spell_time
+from skillhub.formats.text import amount, as_command, as_word, clean, is_name, parse_time, quote, spell_time, word
 from skillhub.model.advisory import CAP, AdvisoriesDocument, AdvisoryFeed
 from skillhub.model.index import ALWAYS, Release
-from skillhub.model.question import YES, Asked, how_to_answer, refusal
+from skillhub.model.question import YES, Asked, Question, how_to_answer, refusal
 from skillhub.project.project import read_policies
 from skillhub.registry import build, outputs, upkeep
 from skillhub.registry import check as checks
@@ -144,11 +145,25 @@ def registry_withdraw(
 ) -> None:
     """Withdraw a release for good. Clients refuse it, even if it is locked; this cannot be undone.
 
+    At a terminal it asks first.
+
     Example: skillhub registry withdraw ./registry my-skill@1.2.0 --reason "sends tokens away"
     """
-    release = signed(common, None, lambda signing: upkeep.withdraw(folder, wanted, reason, signing))
+    release = signed(
+        common, None, lambda signing: upkeep.withdraw(folder, wanted, reason, signing, partial(_agree, common))
+    )
     _rebuild(common, folder)
     return _recalled(common, "registry withdraw", folder, release, "withdrawn")
+
+
+def _agree(common: Common, withdrawn: Sequence[Release]) -> None:
+    """Ask a person about releases to be withdrawn, and raise Refused after a no; a script is not asked."""
+    ends, questions = "clients refuse it, even where it is locked; nothing undoes that", []
+    for each in withdrawn if common.asks and not common.dry_run else ():
+        message = f"Withdraw {each.name} {each.version} for good?"
+        questions.append(Question("withdraw", each.name, message, (word(each.withdrawn or ""), ends)))
+    if error := refusal([*zip(questions, approver(common).answer(questions), strict=True)]):
+        raise error
 
 
 def _recalled(common: Common, command: str, folder: str, release: Release, verb: str) -> None:
@@ -175,7 +190,7 @@ def registry_delegate(
 ) -> None:
     """Say who may publish what. Admit a publisher, give it keys and names, revoke keys. Needs the offline keys.
 
-    Releases that lose their last valid signature are withdrawn and listed.
+    Releases that lose their last valid signature are withdrawn for good and listed; at a terminal it asks first.
 
     Example: skillhub registry delegate ./registry acme --key acme.pub.pem --name my-skill
     """
@@ -191,7 +206,7 @@ def registry_delegate(
         ),
         since=_time(since) if since else ALWAYS,
     )
-    done = signed(common, keys, lambda signing: upkeep.delegate(folder, mandate, signing))
+    done = signed(common, keys, lambda signing: upkeep.delegate(folder, mandate, signing, partial(_agree, common)))
     _rebuild(common, folder)
     return _show_delegated(folder, done, common)
 

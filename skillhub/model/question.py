@@ -35,6 +35,7 @@ QuestionKind = Literal[
     "unused",  # remove trees from the store that no project needs
     "uninstall",  # remove everything that skillhub put on this machine
     "publish",  # publish a release, which can never change afterwards
+    "withdraw",  # withdraw a release for good
     "local-edit",  # a copy in an agent's folder was edited by hand
 ]
 

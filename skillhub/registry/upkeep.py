@@ -66,17 +66,27 @@ def yank(folder: str, reference: str, reason: str | None, signing: Signing) -> R
     return _revise(folder, reference, yanked, signing)
 
 
-def withdraw(folder: str, reference: str, reason: str, signing: Signing) -> Release:
-    """Withdraw a release for good: clients refuse it even where it is locked; raises as ``yank``."""
+Agree = Callable[[Sequence[Release]], None]  # raises Refused if these releases are not to be withdrawn
+
+
+def _unasked(withdrawn: Sequence[Release]) -> None:
+    """Agree to it."""
+
+
+def withdraw(folder: str, reference: str, reason: str, signing: Signing, agree: Agree = _unasked) -> Release:
+    """Withdraw a release for good: clients refuse it even where it is locked; raises as ``yank`` and ``agree``."""
     text = _reason(reason)
-    return _revise(folder, reference, lambda release: replace(release, withdrawn=text), signing)
+    return _revise(folder, reference, lambda release: replace(release, withdrawn=text), signing, agree)
 
 
-def _revise(folder: str, reference: str, change: Callable[[Release], Release], signing: Signing) -> Release:
+def _revise(
+    folder: str, reference: str, change: Callable[[Release], Release], signing: Signing, agree: Agree = _unasked
+) -> Release:
     with opened(folder, signing) as hub:
         index = hub.index([reference.partition("@")[0]])
         release = _find(index, reference)
         changed = change(release)
+        agree([changed] if changed.withdrawn is not None else [])
         releases = tuple(changed if old == release else old for old in index.skills[release.name])
         revised = Index({**index.skills, release.name: releases}, index.admissions)
         hub.publish(revised, [release.publisher or ""], [release.name])
@@ -425,7 +435,7 @@ class ChangedAdmission:
     withdrawn: tuple[Release, ...]
 
 
-def delegate(folder: str, change: AdmissionChange, signing: Signing) -> ChangedAdmission:
+def delegate(folder: str, change: AdmissionChange, signing: Signing, agree: Agree = _unasked) -> ChangedAdmission:
     """Admit a publisher, or change its keys and names.
 
     Raises:
@@ -459,9 +469,10 @@ def delegate(folder: str, change: AdmissionChange, signing: Signing) -> ChangedA
             changed |= {name: tuple(_rejudge(name, index, hub)) for name in _released_skills(index, change.publisher)}
         index = Index(changed, index.admissions)
         names = _released_skills(index, change.publisher)
+        pairs = (pair for name in names for pair in zip(before.skills[name], index.skills[name], strict=True))
+        withdrawn = tuple(release for old, release in pairs if release.withdrawn != old.withdrawn)
+        agree(withdrawn)
         hub.publish(index, dict.fromkeys([change.publisher, *former.values()]), names)
-    pairs = (pair for name in names for pair in zip(before.skills[name], index.skills[name], strict=True))
-    withdrawn = tuple(release for old, release in pairs if release.withdrawn != old.withdrawn)
     return ChangedAdmission(index.admissions[change.publisher], withdrawn)
 
 

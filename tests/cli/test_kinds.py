@@ -85,6 +85,11 @@ def publishing(shell):
     return ["publish", path, "--to", registry]
 
 
+def withdrawing(shell):
+    assert shell.run(*publishing(shell), "--yes").status == 0
+    return ["registry", "withdraw", shell.folder / "hub-of-mine", "mine@1.0.0", "--reason", "it lies"]
+
+
 KINDS = {
     "install": (lambda shell, _: ["install", "github:release-notes"], "Install release-notes 1.0.0?", NO),
     "unsigned": (lambda shell, _: local(shell), "Install odd without a signature?", NO),
@@ -118,6 +123,7 @@ KINDS = {
     "unused": (lambda shell, _: unused(shell), "mine: sha256:", NO),
     "uninstall": (lambda shell, _: (edited(shell), ["self", "uninstall"])[1], "it was edited", NO),
     "publish": (lambda shell, _: publishing(shell), "the first release of mine", NO),
+    "withdraw": (lambda shell, _: withdrawing(shell), "Withdraw mine 1.0.0 for good?", NO),
     "local-edit": (lambda shell, _: edited(shell), "edited by hand", KEEP),
 }
 

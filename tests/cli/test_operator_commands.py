@@ -111,6 +111,12 @@ def test_a_move_of_a_name_lists_what_it_withdraws_and_how_to_publish_that(shell)
     done = shell.run("registry", *words, "--move", "--dry-run")
     assert done.out.splitlines()[-1].startswith("would be withdrawn: my-skill 1.0.0: it is not signed by partner")
     assert (shell.files(), "to publish" in done.err) == (before, False)
+    asked = shell.at_terminal("registry", *words, "--move", say=[("[N]o: ", "n\n")])
+    assert (asked.status, "Withdraw my-skill 1.0.0 for good?" in asked.out, shell.files() == before) == (
+        6,
+        True,
+        True,
+    )
     done = shell.run("registry", *words, "--move")
     assert "withdrawn for good: my-skill 1.0.0: it is not signed by partner" in done.out
     assert "to publish that: skillhub registry push registry TARGET\n" in done.err

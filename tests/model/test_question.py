@@ -39,6 +39,7 @@ ANSWERED = {
     "unused": {"--yes"},
     "uninstall": {"--yes"},
     "publish": {"--yes"},
+    "withdraw": {"--yes"},
     "local-edit": {"--yes"},
 }
 
