@@ -135,9 +135,6 @@ def _texts(node: Node) -> Iterator[str]:
             yield from () if isinstance(value, str) and value.lower() in _ANSWERS else _texts(value)
 
 
-SKILL_MD_MAX: Final = 1 << 20  # bytes of SKILL.md, which a host holds in memory
-
-
 def split(data: bytes, where: str) -> Parts:
     """Return the frontmatter and the body of ``data``, unchanged; the YAML always begins at line 2 of the file.
 
@@ -201,6 +198,7 @@ def glance(data: bytes) -> Glance:
 # ``Head`` is read as strictly as an agent reads: ``Rules`` is data of its profile. Install and publish read
 # ``Manifest``, which needs the whole skill.
 
+SKILL_MD_MAX: Final = 1 << 20  # bytes, which a host holds in memory
 DESCRIPTION_MAX: Final = 1024
 COMPATIBILITY_MAX: Final = 500
 # A value that YAML would read as a mapping and that begins with no sign of YAML: `description: Use when: asked`.
