@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from skillhub.audit.verify import remedies, tracked_copies
 from skillhub.command.ports import Ports
+from skillhub.command.state import read_unchecked
 from skillhub.disk import files
 from skillhub.disk.home import INTENT, LOCK, about_home, first_there
 from skillhub.errors import SkillhubError
@@ -82,7 +83,16 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
         left = ports.project.lock().sources.keys() - {source.alias for source in sources} if source_check.ok else ()
         told, asks = "in the lock, and none of your sources", command(ports.project.scope, "install")
         checks += [Check(f"source {alias}", True, told, asks) for alias in sorted(left)]
-        checks += [*_lock(skills, ports), *_links(agents, ports), _agents(agents)]
+        checks += _lock(skills, ports)
+        with _error_as_check("skillhub.toml", checks):
+            state = read_unchecked(ports.project)
+            lines = (line.partition(": ") for line in state.disagreements(asks))
+            checks += [Check("lock", True, line, resolves) for line, _, resolves in lines]
+            absent = {line.source for line in state.intent.skills.values() if line.source} - {*left}
+            absent -= {source.alias for source in sources} if source_check.ok else absent
+            told = "skillhub.toml names it, and it is none of your sources"
+            checks += [Check(f"source {alias}", False, told, _addition_of(alias)) for alias in sorted(absent)]
+        checks += [*_links(agents, ports), _agents(agents)]
         checks += _catalog(skills, roots, ports)
         with _error_as_check("lists", checks):
             checks += listing_checks(ports)
@@ -91,6 +101,10 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
             remedy = command(ports.project.scope, "remove", name)
             checks.append(Check(f"advisory on {name}", False, str(match), remedy))
     return Diagnosis(tuple(checks), roots, agents, sources)
+
+
+def _addition_of(alias: str) -> str:
+    return f"{as_command('skillhub', 'source', 'add', alias, 'URL')} adds it"
 
 
 @contextmanager

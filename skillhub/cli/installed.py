@@ -144,6 +144,8 @@ def list_(common: Common) -> None:
 
     Example: skillhub list --json
     """
+    from skillhub.command.state import State
+
     found = installed(common)
     wanted = common.wanted()
     if common.json:
@@ -164,9 +166,9 @@ def list_(common: Common) -> None:
     elif wanted is not UNREADABLE and not wanted.skills:
         example = common.command("install", "github:code-review" if "github" in common.sources.all() else "REF")
         common.terminal.say(f"no skills are installed here; to install one: {example}")
-    if lacking := sorted(wanted.skills.keys() - found.project.last_lock().skills):
-        locks = f"{common.command('install')} locks them"
-        common.terminal.out(f"skillhub.toml names {', '.join(lacking)}, and the lock does not; {locks}", "yellow")
+    project = found.project
+    for line in State(project.last_lock(), wanted, project.records()).disagreements(common.command("install")):
+        common.terminal.out(line, "yellow")
     if names := sorted(name for name in held if held[name] == "not agreed to"):
         asks = f"{common.command('install')} asks about them"
         common.terminal.out(f"not agreed to on this machine: {', '.join(names)}; {asks}", "yellow")

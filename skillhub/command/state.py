@@ -50,6 +50,13 @@ class State:
         """The skills that the intent lists and the lock lacks; ``install`` without a name locks them."""
         return [name for name in self.intent.skills if name not in self.lock.skills]
 
+    def disagreements(self, install: str) -> Iterator[str]:
+        """Yield the contradictions of intent and lock, a line each, with the command that resolves them."""
+        if names := ", ".join(self.unlocked):
+            yield f"skillhub.toml names {names}, and the lock does not: {install}"
+        if names := ", ".join(self.unwanted):
+            yield f"the lock has {names}, which skillhub.toml does not require: {install} removes it"
+
     @property
     def kept(self) -> list[str]:
         """The recorded skills that the lock lacks, if it also lacks one of the intent; ``sync`` keeps them."""

@@ -80,7 +80,11 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
         changed = not dry_run and _carry_out(plans, {*kept, *unlocked}, fetched, state, ports)
     touched = {each.name for each in planned if (each.steps if not state.enabled(each.name) else not each.done)}
     touched |= {name for name, entry in state.lock.skills.items() if entry.tree in fetched}
-    left = (*_kept_unlocked(unlocked, state, ports), *_disagreements(state, ports), *_patches(state, ports))
+    left = (
+        *_kept_unlocked(unlocked, state, ports),
+        *state.disagreements(command(ports.project.scope, "install")),
+        *_patches(state, ports),
+    )
     return Outcome(
         tuple(managed(ports.project, ports.store, ports.environ)),
         changed,
@@ -124,16 +128,7 @@ def _kept_unlocked(names: Iterable[str], state: State, ports: Ports) -> Iterator
         why = f"{LOCK} does not name all skills of skillhub.toml" if is_there else f"{LOCK} is missing"
         line = f"{why}, so these stay in the agents' folders: {', '.join(there)}"
         to_remove = f"; to remove: {command(ports.project.scope, 'remove', *there)}"
-        yield line + ("" if state.intent.skills else to_remove)  # else `_disagreements` names the way
-
-
-def _disagreements(state: State, ports: Ports) -> Iterator[str]:
-    """Yield the contradictions of intent and lock, which sync leaves to ``install``."""
-    install = command(ports.project.scope, "install")
-    if names := ", ".join(state.unlocked):
-        yield f"skillhub.toml names {names}, and the lock does not: {install}"
-    if names := ", ".join(state.unwanted):
-        yield f"the lock has {names}, which skillhub.toml does not require: {install} removes it"
+        yield line + ("" if state.intent.skills else to_remove)  # else `State.disagreements` names the way
 
 
 def _patches(state: State, ports: Ports) -> Iterator[str]:

@@ -388,6 +388,20 @@ def test_doctor_does_not_call_ok_what_can_be_mended(shell):
     assert all(each["ok"] for each in shell.run("doctor", "--json").json["checks"])
 
 
+def test_doctor_and_list_say_where_lock_and_intent_disagree_also_in_a_package(shell):
+    shell.write("project/skillhub.toml", '[workspace]\nmembers = ["one"]\n')
+    intent = shell.write("project/one/skillhub.toml", "[skills]\n")
+    assert shell.run("install", "github:release-notes", "--package", "one", "--yes").status == 0
+    assert "note" not in shell.run("doctor").out
+    intent.write_text('[skills]\nnew = { source = "gone" }\n')
+    surplus = "the lock has release-notes, which skillhub.toml does not require"
+    out = shell.run("doctor").out
+    assert f"note  lock: {surplus}\n    skillhub install removes it\n" in out
+    assert "note  lock: skillhub.toml names new, and the lock does not\n    skillhub install\n" in out
+    assert "problem  source gone: skillhub.toml names it, and it is none of your sources\n" in out
+    assert f"{surplus}: skillhub install removes it\n" in shell.run("list").out
+
+
 def test_doctor_says_which_skills_of_a_clone_nobody_agreed_to(shell):
     assert shell.run("install", "github:release-notes", "--yes").status == 0
     shutil.rmtree(shell.hub / "state" / "projects")

@@ -80,7 +80,7 @@ def test_verify_names_the_command_that_completes_a_lock_which_sync_leaves_alone(
 def test_a_skill_that_only_the_intent_names_is_listed_and_removed(shell):
     intent = shell.write("project/skillhub.toml", '[skills]\ncode-review = "*"\nrelease-notes = "*"\n')
     assert shell.run("list").out == (
-        "skillhub.toml names code-review, release-notes, and the lock does not; skillhub install locks them\n"
+        "skillhub.toml names code-review, release-notes, and the lock does not: skillhub install\n"
     )
     assert shell.run("remove", "code-review", "--dry-run").status == 0
     assert "code-review" in intent.read_text()
