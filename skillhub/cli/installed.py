@@ -140,6 +140,7 @@ def _known_bad(common: Common, project: Project, store: Store) -> list[Known]:
 def list_(common: Common) -> None:
     """List installed skills, and unmanaged ones in agents' folders.
 
+    skillhub audit also finds those in agents' folders of subfolders, which an agent reads that works there.
     An unmanaged skill is not scanned, so that --json names no capability of it; skillhub show NAME scans it.
 
     Example: skillhub list --json

@@ -46,6 +46,7 @@ def test_the_entry_is_replaced_at_each_agent_and_belongs_to_the_skill_again(worl
         "it runs: python3 -P -m other",
         "it is given no variable",
         *(f"{agent}: {path}, {old}" for agent, path in places.items()),
+        "comments inside the replaced entry are lost",
     )
     assert (state(outcome), module(world)) == ("enabled", "other")
     text = (world.base / ".codex/config.toml").read_text()
