@@ -42,9 +42,9 @@ def adopt(
 ) -> int:
     """Add unmanaged skills in agents' folders to the lock: compare with their origin, scan, ask, lock.
 
-    The origin is read from the locks of other installers and from the metadata that gh skill writes. A skill that
-    equals its origin byte for byte is locked from there. Any other is copied to FOLDER, for you to commit, and locked
-    from that copy.
+    The origin is read from the locks of other installers and from the metadata that gh skill writes; else it is the
+    configured source that offers the skill. A skill that equals its origin byte for byte is locked from there. Any
+    other is copied to FOLDER, for you to commit, and locked from that copy.
 
     Example: skillhub adopt
     """

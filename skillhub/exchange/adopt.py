@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from skillhub import errors
@@ -24,7 +25,7 @@ from skillhub.install.obtain import by_path
 from skillhub.model.hosts import Scope
 from skillhub.model.provenance import Record
 from skillhub.model.question import Asked, Question, unanswerable
-from skillhub.model.reference import parse_ref
+from skillhub.model.reference import Local, parse_ref
 from skillhub.project import copies
 from skillhub.project.copies import agent_folders, portable, unmanaged
 from skillhub.project.intent import Wanted
@@ -92,7 +93,7 @@ def compared(local: Candidate, origin: Origin | None, state: State, ports: Ports
         StateError: the disk is in the way.
     """
     if origin is None:
-        return local.noted("its origin is unknown")
+        return _offered(local, state, ports) or local.noted("its origin is unknown")
     try:
         candidates = candidates_at(origin, Options(), state, ports)
     except OF_ONE as error:
@@ -104,6 +105,19 @@ def compared(local: Candidate, origin: Origin | None, state: State, ports: Ports
         return remote.noted(f"it is identical to {origin.ref}")
     changed = sorted(path for path in {*local.tree, *remote.tree} if local.tree.get(path) != remote.tree.get(path))
     return local.noted(f"it differs from {origin.ref} in {', '.join(changed[:8])}; the local files are locked")
+
+
+def _offered(local: Candidate, state: State, ports: Ports) -> Candidate | None:
+    """Return the skill from the first configured source that offers these bytes under this name; None if none does.
+
+    A folder of this machine is no such source: others who share the lock do not have it.
+    """
+    for alias in (alias for alias, each in ports.sources.all().items() if not isinstance(each.place, Local)):
+        with suppress(FormatError, SourceError, UsageError, Refused, SecurityError):  # of no recorded origin
+            found = gather([parse_ref(f"{alias}:{local.name}")], Options(), state, ports).found.get(local.name)
+            if found is not None and found.tree.digest == local.tree.digest:
+                return found.noted(f"it is identical to {alias}:{local.name}")
+    return None
 
 
 # Adopt: unmanaged skills in agents' folders are compared with their origins, reviewed, locked and linked.

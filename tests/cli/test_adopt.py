@@ -109,6 +109,22 @@ def test_a_skill_identical_to_its_origin_is_locked_from_its_origin(found):
     assert not (found.project / "skills").exists()
 
 
+def test_a_skill_that_a_configured_source_offers_is_locked_from_there(shell, tmp_path):
+    other = Here(tmp_path / "other")
+    assert other.run("install", "github:release-notes", "--yes").status == 0
+    for name in ("release-notes", "code-review"):
+        shutil.copytree(other.project / ".agents/skills/release-notes", shell.project / ".claude/skills" / name)
+    path = shell.project / ".claude/skills/code-review/SKILL.md"
+    path.write_text(path.read_text().replace("release-notes", "code-review"))
+    (path.parent / "skill.oms.sig").unlink()
+    done = shell.run("adopt", *YES, "--json")
+    assert done.status == 0, done.err
+    locked = shell.lock()["skills"]
+    assert locked == {**other.lock()["skills"], "code-review": locked["code-review"]}
+    assert locked["code-review"]["path"] == "skills/code-review"
+    assert "release-notes: it is identical to github:release-notes" in done.json["warnings"]
+
+
 def test_a_skill_that_differs_from_its_origin_is_adopted_with_a_warning(found):
     found.skill("project/team/loose", **{"scripts/new.py": "print()\n"})
     lock = {"version": 1, "skills": {"loose": {"source": "./team/loose", "sourceType": "local"}}}
