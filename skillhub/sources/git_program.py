@@ -19,6 +19,9 @@ from subprocess import Popen
 from tempfile import TemporaryFile
 from typing import IO
 
+if sys.platform == "linux":
+    import resource
+
 from skillhub import errors
 from skillhub.archive.limits import unsafe
 from skillhub.disk.files import disk_errors, program, search_path
@@ -139,6 +142,7 @@ transfer.bundleURI=false gc.auto=0 maintenance.auto=false protocol.version=2 htt
 http.lowSpeedTime=30 http.sslVerify=true credential.interactive=false
 """
 _HEAD = 64 << 20
+_MEMORY = 2 << 30  # bytes that each process of git may have: a server may list branches without end
 _TAIL = 16 << 10
 _TICK = 0.2
 _LAST_WORDS = 1.0
@@ -259,7 +263,7 @@ class GitProgram:
         if self._program is None:
             raise SourceError("cannot run git: it is not on PATH", hint="install git")
         try:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 [self._program, *self._settings, *words],
                 stdin=given,
                 stdout=subprocess.PIPE,
@@ -270,6 +274,10 @@ class GitProgram:
             )
         except OSError as error:
             raise SourceError(f"cannot run git: {error.strerror}") from error
+        if sys.platform == "linux":
+            with suppress(OSError):  # it may have ended, or have a lower limit
+                resource.prlimit(process.pid, resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+        return process
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

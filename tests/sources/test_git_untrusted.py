@@ -1,14 +1,15 @@
 """Repositories that no user named: the hosts that git may reach, and the credentials that it sends."""
 
 import os
+import sys
 from dataclasses import replace
 
 import pytest
 
-from skillhub.errors import SourceError, UnsafeTransfer
+from skillhub.errors import FormatError, SourceError, UnsafeTransfer
 from skillhub.formats.text import as_word
 from skillhub.net.client import Http
-from skillhub.sources.git_program import GitLimits, GitProgram
+from skillhub.sources.git_program import GitError, GitLimits, GitProgram
 from skillhub.sources.git_repository import remote
 from skillhub.sources.github import open_repository
 from tests.support.gitrepos import SKILL
@@ -138,3 +139,13 @@ def test_attack_github_api_gets_no_token_for_a_repository_of_a_lock(environ, tmp
                     "https://github.com/o/r", "b" * 40, cache="", environ=environ, bounds=replace(bounds, web=http)
                 )
             assert any("ghp_x" in head for head in web.heads) == (bounds is not STRANGER)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits another process")
+def test_attack_a_server_that_lists_branches_without_end_does_not_fill_the_memory(environ, tmp_path):
+    resource = pytest.importorskip("resource")
+    process = GitProgram(str(tmp_path), environ, (), {}).start(("hash-object", "--stdin"))
+    assert resource.prlimit(process.pid, resource.RLIMIT_DATA) == (2 << 30, 2 << 30)
+    process.communicate()
+    error = GitError("fatal: Out of memory, calloc failed\n").explained("https://x.example/", None)
+    assert isinstance(error, FormatError) and "takes more memory than git may have" in error.message
