@@ -104,6 +104,7 @@ def _in_background(work: Callable[[], _Done]) -> Iterator[Future[_Done]]:
 # would end it after 15 months, for new and old clients alike. These limits allow the same 131 MB of roots as its own.
 _ROOT_LIMITS = UpdaterConfig(max_root_rotations=4096, root_max_length=ROOT_CAP)
 _BUNDLE_CAP = 8_000_000
+_PATTERNS_MAX = 10_000  # characters of the paths of delegated roles, with each of which each name is compared
 _Parsed = TypeVar("_Parsed")
 
 
@@ -454,7 +455,12 @@ class _Client(Updater):
     def _load_targets(self, role: str, parent_role: str) -> Targets:
         if not isinstance(role, str):  # python-tuf accepts any value as the name of a role
             raise exceptions.RepositoryError("expected text as the name of a role")
-        return super()._load_targets(role, parent_role)
+        targets = super()._load_targets(role, parent_role)
+        delegated = (targets.delegations.roles or {}).values() if targets.delegations else ()
+        patterns = [text for each in delegated for text in (*(each.paths or ()), *(each.path_hash_prefixes or ()))]
+        if sum(map(len, patterns)) + len(delegated) > _PATTERNS_MAX:
+            raise exceptions.RepositoryError("expected fewer or shorter paths of delegated roles")
+        return targets
 
     def of_role(self, role: str, path: str) -> TargetFile | None:
         """Return the entry of a target in a role that targets delegates to; ignore the delegations of this role."""

@@ -404,6 +404,18 @@ def test_attack_no_signed_document_fills_the_memory(hub, tmp_path):
         hub.open(tmp_path / "m").listing()
 
 
+@pytest.mark.parametrize("paths", [["idx/" + "?*" * 5000], ["idx/*a*b"] * 1300])
+def test_attack_a_role_with_too_many_patterns_is_refused(hub, tmp_path, paths):
+    """Five megabytes of them took two minutes for each name."""
+    state, keys = hub.dir.metadata(), hub.dir.keys()
+    targets = state.read(roles.TARGETS)
+    targets.delegations.roles[roles.RELEASES].paths = paths
+    hub.dir.publish(state.changed({roles.TARGETS: targets}, keys.of, Dates(now())).files())
+    hub.pull()
+    with pytest.raises(BadMetadata, match="fewer or shorter paths"):
+        hub.open(tmp_path / "m").release_index(["hello"])
+
+
 def test_attack_a_role_whose_name_is_no_text_is_refused(hub, tmp_path):
     state, keys = hub.dir.metadata(), hub.dir.keys()
     targets = state.read(roles.TARGETS)
