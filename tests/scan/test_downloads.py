@@ -268,6 +268,11 @@ def test_attack_code_that_a_tool_loads_from_an_address_is_found(path, text, rule
     assert not severe(text.replace("HOST", "github.com/vendor"), path)
 
 
+def test_code_that_r_loads_from_an_address_is_reported_on_its_own_line():
+    tree = Tree({"scripts/a.R": File(b'x <- 1\n\nsource("https://c.invalid/a.R")\n')})
+    assert [each.line for each in scan(tree) if each.rule == "SH105"] == [3]
+
+
 @pytest.mark.parametrize(
     "command",
     [
