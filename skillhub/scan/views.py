@@ -430,13 +430,16 @@ class Joined:
 
     def changed_spans(self) -> Iterator[tuple[int, int]]:
         """Yield the start and end of the parts in which a match may be new; each part ends at the end of a line."""
-        end = -1
+        start, end = 0, -1
         for joint in [0] if self.joints is None else self.joints:
             if joint > end - REACH and end < len(self.text):
-                start = max(joint - REACH, end, 0)
+                if joint - REACH > end >= 0:  # what lies between two parts is not searched
+                    yield start, end
+                start = start if joint - REACH <= end else joint - REACH
                 end = self.text.find(b"\n", joint + REACH) if self.joints is not None else -1
                 end = len(self.text) if end < 0 else end
-                yield start, end
+        if end >= 0:
+            yield start, end
 
 
 def joined(lowered: bytes, path: str) -> Iterator[Joined]:
