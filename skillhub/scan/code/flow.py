@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from skillhub.formats.text import packaged, words
 from skillhub.model.finding import Sighting, rules
@@ -154,7 +154,29 @@ def _find_kinds(folded: str) -> tuple[str, ...]:
     return (*kinds, *(kind for kind, pattern in others if pattern.search(folded)))
 
 
-_kinds_of_text: Final = lru_cache(1 << 14)(_find_kinds)
+class _Meaning(NamedTuple):
+    """What a fixed text stands for: its kinds, the name of a file or an empty string, and the text in lower case."""
+
+    kinds: tuple[str, ...]
+    file: str
+    folded: str
+
+
+def _find_meaning(text: str) -> _Meaning:
+    folded = text.strip().replace("\\", "/").lower()
+    is_long = len(text) > _TEXT_MAX
+    if is_long:
+        folded = _LONG_WORD.sub(lambda word: f"{word[0][:_END]} {word[0][-_END:]}", folded)
+    kinds = _find_kinds(folded)
+    if _COIN.fullmatch(text.strip()):
+        kinds += ("coin",)
+    if _BLOB.match(text) if is_long else _BLOB.fullmatch(text):
+        kinds += ("blob",)
+    file = _FILE.fullmatch(folded.removeprefix("file://"))
+    return _Meaning(kinds, (file[1] or file[2]) if file else "", folded)
+
+
+_meaning_of: Final = lru_cache(1 << 14)(_find_meaning)
 
 
 def _hosts_of(folded: str) -> list[str]:
@@ -221,24 +243,17 @@ class Flow:
             self.search_text(text, place)
         if node == 0:  # a docstring, for example
             return
-        folded = text.strip().replace("\\", "/").lower()
-        is_long = len(text) > _TEXT_MAX
-        if is_long:
-            folded = _LONG_WORD.sub(lambda word: f"{word[0][:_END]} {word[0][-_END:]}", folded)
-        for kind in _find_kinds(folded) if is_long else _kinds_of_text(folded):
+        meaning = _find_meaning(text) if len(text) > _TEXT_MAX else _meaning_of(text)
+        for kind in meaning.kinds:
             self.mark(kind, node, place)
-        if "://" in folded and self._is_anybodys(folded):
+        if "://" in meaning.folded and self._is_anybodys(meaning.folded):
             self.mark("odd", node, place)
-        if _COIN.fullmatch(text.strip()):
-            self.mark("coin", node, place)
-        if _BLOB.match(text) if is_long else _BLOB.fullmatch(text):
-            self.mark("blob", node, place)
-        if file := _FILE.fullmatch(folded.removeprefix("file://")):
-            self.join(("file", file[1] or file[2]), node)
+        if meaning.file:
+            self.join(("file", meaning.file), node)
 
     def lists(self, path: str, texts: Iterable[str]) -> None:
         """Add a file of data, if its texts are the paths of several kinds of credentials."""
-        kinds = {kind for text in texts for kind in _kinds_of_text(text.replace("\\", "/").lower())}
+        kinds = {kind for text in texts for kind in _meaning_of(text).kinds}
         listed = [f"listed {kind[3:]}" for kind in kinds if kind.startswith("at ")]
         for kind in listed if len(listed) > 1 else ():
             self.mark(kind, ("file", path.rpartition("/")[2].lower()), (path, 0))
