@@ -221,9 +221,6 @@ class Sign:
 
     def within(self, file_literals: Set[bytes], folded: str, unmarked: str) -> Sign | None:
         """Return this sign with only the words of a file, by its texts; None if it has no word of some group."""
-        for literals in self.literals:
-            if literals.parts.isdisjoint(file_literals):
-                return None
         groups = list[tuple[str, ...]]()
         for literals in self.literals:
             # A word of ASCII without signs is a literal of its own, so the text has it.
@@ -248,7 +245,8 @@ def _signs(name: str) -> Iterator[tuple[str, Sign]]:
     for key, row in PHRASE_ROWS[name].items():
         (words,) = expanded(row["words"], _PARTS)
         groups = tuple(
-            tuple(word.replace("_", " ").replace("~", "_") for word in group.split()) for group in words.split(" / ")
+            tuple(word.replace("_", " ").replace("~", "_") for word in group)
+            for group in sorted(map(str.split, words.split(" / ")), key=len)  # a file lacks a short one first
         )
         patterns = (LazyPattern(each) for text in row["patterns"] for each in expanded(text, _PARTS))
         literals = tuple(Literals(*(word.encode() for word in group)) for group in groups)

@@ -80,7 +80,10 @@ class Signs:
     def sign(self, name: str) -> Sign | None:
         """Return a sign with only the words of the file; None if it cannot be in the file."""
         if name not in self._signs:
-            self._signs[name] = self.table[name].within(self._file.literals, self._file.folded, self._file.unmarked)
+            sign, file = self.table[name], self._file
+            self._signs[name] = (
+                sign.within(file.literals, file.folded, file.unmarked) if self.may_have(name) else None
+            )
         return self._signs[name]
 
     def where(self, name: str) -> list[int]:
@@ -150,7 +153,8 @@ def orders(files: SkillFiles) -> Iterator[Sighting]:
     for file in files:
         if file.is_document and not file.is_program:
             signs = Signs(file, "orders")
-            if signs.has_any("override", "secrecy") or (signs.has_any("send") and signs.has_any("private")):
+            is_sent = signs.may_have("private") and signs.has_any("send") and signs.has_any("private")
+            if is_sent or signs.has_any("override", "secrecy"):
                 yield from _combined(signs)
             yield from _overridden(file, signs)
             yield from _hidden(file)
