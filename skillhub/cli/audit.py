@@ -21,7 +21,7 @@ from skillhub.cli.terminal import Terminal, size_of
 from skillhub.disk import files
 from skillhub.errors import SkillhubError, StateError, UsageError, hinting
 from skillhub.formats.json import members
-from skillhub.formats.text import amount, as_command, did_you_mean, quote, spelled_like
+from skillhub.formats.text import amount, as_command, did_you_mean, is_name, quote, spelled_like
 from skillhub.model.finding import CATEGORIES, Severity
 from skillhub.model.hosts import Scope, detect, hosts
 from skillhub.model.reference import all_masked, masked
@@ -68,6 +68,11 @@ def audit(
     if explain is not None:
         _explain(explain, common)
         return 0
+    for word in what or ():
+        if word in reports.RULES and not is_name(word):
+            raise UsageError(
+                f"{word} is a rule, not a skill", hint=as_command("skillhub", "audit", "--explain", word)
+            )
     shape = _shape(form, common)
     names, paths = names_and_paths(what or [])
     is_package = common.package is not None and not (names or paths)

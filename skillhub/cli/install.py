@@ -34,7 +34,7 @@ from skillhub.cli.render import (
 )
 from skillhub.command.ports import LeftOut, Options, Outcome, Ports, chosen_agents, show_no_plan
 from skillhub.disk import files
-from skillhub.errors import NotFound, SkillhubError, UsageError
+from skillhub.errors import FormatError, NotFound, SkillhubError, UsageError, hinting
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import amount, as_command, word
 from skillhub.install.install import available_updates
@@ -109,7 +109,9 @@ def install(
 
         make = common.command("bundle", "export", from_)
         hint = f"--from takes a bundle; in a project with the skills, this command writes one: {make}"
-        bundle = SkillBundle.parse(read_file(from_, CAP, hint=hint), from_)
+        data = read_file(from_, CAP, hint=hint)
+        with hinting("a bundle is what skillhub bundle export wrote", kinds=FormatError):
+            bundle = SkillBundle.parse(data, from_)
         ports = open_ports(common, allow_unsigned=allow_unsigned, bundle=bundle)
         hold_to_lock(bundle, ports.project, frozen=frozen)
     show = show_no_plan if common.dry_run else _planning(common)

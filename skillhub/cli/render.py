@@ -479,7 +479,9 @@ _UNKNOWN = deferred(
 )
 # Commands of other installers: by spelling alone, `uninstall` would be taken for `install`.
 _SPELLED = [(name, *word.partition("=")) for name, each in COMMANDS.items() for word in each.elsewhere.split()]
-_ELSEWHERE = {"version": "--version"} | {word: f"{name} {rest}".rstrip() for name, word, _, rest in _SPELLED}
+_ELSEWHERE = {"version": "--version", "completion": "--install-completion"} | {
+    word: f"{name} {rest}".rstrip() for name, word, _, rest in _SPELLED
+}
 
 
 def _usage_of_typer(error: Exception, args: list[str], command_of: CommandOf) -> SkillhubError | None:
@@ -504,7 +506,7 @@ def _usage_of_typer(error: Exception, args: list[str], command_of: CommandOf) ->
         near = list(getattr(error, "possibilities", None) or ())
         meant = elsewhere or next(iter(near), found[3])
         if elsewhere.endswith(" --explain"):
-            meant = f"{elsewhere} {next((each for each in args if each in rules()), 'all')}"
+            meant = f"{elsewhere} {next((each for each in args if each.upper() in rules()), 'all')}"
         if found[2].startswith("-"):  # dashes do not count as common letters
             near += ["--version"] if program == "skillhub" else []
             like = spelled_like(found[2].lstrip("-"), [each.lstrip("-") for each in near])

@@ -32,6 +32,7 @@ def here(tmp_path_factory):
         ("ci", "skillhub install --frozen"),
         ("explain SH101", "skillhub audit --explain SH101"),
         ("rules", "skillhub audit --explain all"),
+        ("completion", "skillhub --install-completion"),
         ("pin code-review", "skillhub install NAME@VERSION"),
         ("run code-review", "skillhub use"),
         ("source add acme/skills team", "skillhub source add team acme/skills"),
@@ -102,6 +103,7 @@ def test_attack_a_hint_repeats_no_secret(shell, typed, more):
             "audit --from-lock nix",
             "- reads a lock from stdin: git show HEAD:skillhub.lock | skillhub audit --from-lock -",
         ),
+        ("audit SH101", "skillhub audit --explain SH101"),
         ("lock import nix", "known: skills-lock.json, .skill-lock.json, apm.lock.yaml and .clawhub/lock.json"),
     ],
 )
@@ -116,6 +118,7 @@ def test_an_error_about_words_or_files_that_are_missing_has_a_hint(here, typed, 
     [
         ("lock import bad.json", 4, "bad.json:1:7", "known: skills-lock.json, "),
         ("lock import bad", 7, "bad", "known: skills-lock.json, "),
+        ("install --from bad.json", 4, "bad.json", "a bundle is what skillhub bundle export wrote"),
         ("audit --baseline bad.json", 4, "bad.json:1:7", "skillhub audit --write-baseline bad.json writes it"),
         (
             "source add x https://x.invalid --root bad.json",
