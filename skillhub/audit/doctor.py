@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from skillhub.audit.verify import remedies, tracked_copies
 from skillhub.command.ports import Ports
-from skillhub.command.state import read_unchecked
+from skillhub.command.state import State, read_state
 from skillhub.disk import files
 from skillhub.disk.home import INTENT, LOCK, about_home, first_there
 from skillhub.errors import SkillhubError
@@ -17,6 +17,7 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import amount, as_command, command
 from skillhub.install.admission import advised_skills
 from skillhub.install.questions import OTHER_PROJECT
+from skillhub.install.resolve import satisfies
 from skillhub.model.hosts import Host, detect, hosts, measured, profiles
 from skillhub.model.skill import Need, Skill
 from skillhub.net.settings import Settings
@@ -85,9 +86,9 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
         checks += [Check(f"source {alias}", True, told, asks) for alias in sorted(left)]
         checks += _lock(skills, ports)
         with _error_as_check("skillhub.toml", checks):
-            state = read_unchecked(ports.project)
-            lines = (line.partition(": ") for line in state.disagreements(asks))
-            checks += [Check("lock", True, line, resolves) for line, _, resolves in lines]
+            state = read_state(ports.project, ports.sources)
+            lines = [*state.disagreements(asks), *_wanted_otherwise(state, ports.project.base, asks)]
+            checks += [Check("lock", True, *line.split(": ")) for line in lines]
             absent = {line.source for line in state.intent.skills.values() if line.source} - {*left}
             absent -= {source.alias for source in sources} if source_check.ok else absent
             told = "skillhub.toml names it, and it is none of your sources"
@@ -101,6 +102,15 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
             remedy = command(ports.project.scope, "remove", name)
             checks.append(Check(f"advisory on {name}", False, str(match), remedy))
     return Diagnosis(tuple(checks), roots, agents, sources)
+
+
+def _wanted_otherwise(state: State, base: str, install: str) -> Iterator[str]:
+    """Yield a line about the locked skills that the intent wants otherwise, as ``State.disagreements`` does."""
+    wanted, locked = state.intent.skills, state.lock.skills
+    if names := ", ".join(
+        name for name in wanted if name in locked and not satisfies(locked[name], wanted[name], base)
+    ):
+        yield f"the lock does not have {names} as skillhub.toml wants it: {install}"
 
 
 def _addition_of(alias: str) -> str:

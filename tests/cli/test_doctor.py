@@ -400,6 +400,9 @@ def test_doctor_and_list_say_where_lock_and_intent_disagree_also_in_a_package(sh
     assert "note  lock: skillhub.toml names new, and the lock does not\n    skillhub install\n" in out
     assert "problem  source gone: skillhub.toml names it, and it is none of your sources\n" in out
     assert f"{surplus}: skillhub install removes it\n" in shell.run("list").out
+    intent.write_text('[skills]\nrelease-notes = "^9"\n')
+    otherwise = "the lock does not have release-notes as skillhub.toml wants it"
+    assert f"note  lock: {otherwise}\n    skillhub install\n" in shell.run("doctor").out
 
 
 def test_doctor_says_which_skills_of_a_clone_nobody_agreed_to(shell):
