@@ -110,6 +110,9 @@ def shown_signers(signed_by: Iterable[str], voucher: str | None) -> str:
 
 VERSION = 1
 # This list is complete: a new kind of capability or need gets a new `version` of the format.
+# The characters of a capability, with its kind: the scan writes none that is longer, and a policy would take long to
+# judge it. The name of a host may be long in punycode.
+_CAPABILITY_MAX, _HOST_MAX = 120, 1000
 _CAPABILITY = re.compile(r"agents|binary|hooks|scripts|shell|(?:env|mcp|network):.+|(?:permissions|tools):.*")
 _NEED = re.compile(
     r"env:[A-Za-z_][A-Za-z0-9_]{0,254}|mcp:[A-Za-z0-9_-]{1,64}|program:[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}"
@@ -120,7 +123,11 @@ _NEED = re.compile(
 
 def _capability(value: object) -> str:
     text = visible(value)
-    return text if _CAPABILITY.fullmatch(text) else wrong("a capability", value)
+    if not _CAPABILITY.fullmatch(text):
+        wrong("a capability", value)
+    if len(text) > (most := _HOST_MAX if text.startswith("network:") else _CAPABILITY_MAX):
+        wrong(f"a capability of at most {most} characters", value)
+    return text
 
 
 def _signer(value: object) -> str:
@@ -176,6 +183,7 @@ Capability = Annotated[
         _capability,
         type="string",
         pattern=r"^((agents|binary|hooks|scripts|shell)$|(env|mcp|network):.|(permissions|tools):)",
+        maxLength=_HOST_MAX,
     ),
 ]
 FormatVersion = Annotated[int, version_of("lock format", VERSION)]

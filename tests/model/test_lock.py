@@ -218,8 +218,19 @@ def test_lock_of_a_thousand_skills_is_read_fast():
         Lock.parse(data)
 
 
+@pytest.mark.parametrize("kind", ["tools", "permissions", "mcp", "env", "network"])
+def test_attack_a_capability_longer_than_any_that_is_written_is_refused(kind):
+    """A policy compared each command in a tool of a megabyte for days."""
+    most = 1000 if kind == "network" else 120
+    entry = replace(ON_DISK, capabilities=(f"{kind}:".ljust(most, "1"),))
+    assert Lock.parse(Lock({"one": entry}).dump()).skills["one"] == entry
+    with pytest.raises(FormatError, match=f"at most {most} characters"):
+        Lock({"one": replace(entry, capabilities=(f"{kind}:".ljust(most + 1, "1"),))}).dump()
+
+
 def test_oversized_lock_is_not_written():
-    entry = replace(ON_DISK, capabilities=("network:" + "a" * (CAP // 2),))
+    hosts = (f"network:{number:0990}" for number in range(CAP // 2000))
+    entry = replace(ON_DISK, capabilities=tuple(hosts))
     assert Lock.parse(Lock({"one": entry}).dump()).skills["one"] == entry
     with pytest.raises(FormatError):
         Lock({"one": entry, "two": entry}).dump()
