@@ -170,8 +170,7 @@ def _check_length(path: str, segments: list[str], limits: Limits) -> None:
     try:
         sizes = [len(segment.encode()) for segment in segments]
     except UnicodeEncodeError as error:
-        message = f"expected a name in UTF-8, found a lone surrogate in {quote(path)}"
-        raise unsafe("name-encoding", message, path) from error
+        raise unsafe("name-encoding", f"expected UTF-8, found a lone surrogate in {quote(path)}", path) from error
     if max(sizes) > limits.name:
         raise unsafe("name-too-long", f"a name has at most {limits.name} bytes, found {max(sizes)}", path)
     if (length := sum(sizes) + len(sizes) - 1) > limits.path:

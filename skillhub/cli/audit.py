@@ -143,8 +143,7 @@ def _check_baseline(path: str) -> None:
         try:
             BaselineFile.parse(read_file(full, BaselineFile.CAP), path)
         except SkillhubError as error:
-            message = "expected a baseline of an audit or no file, found another file"
-            raise StateError(message, where=path, hint="name another file") from error
+            raise StateError("expected a baseline or no file", where=path, hint="name another file") from error
 
 
 def _shape(form: Format | None, common: Common) -> Format:

@@ -332,8 +332,7 @@ def target_address(text: str) -> str:
         raise UsageError(f"{_TARGETS}, found {quote(text)}", hint=hint)
     if all(os.path.exists(os.path.join(text, name)) for name in ("HEAD", "objects", "refs")):
         hint = f"a branch of it: {as_command(f'git+file://{os.path.abspath(text)}@gh-pages')}"
-        message = f"expected a folder for the files of a site, found the git repository {quote(text)}"
-        raise UsageError(message, hint=hint)
+        raise UsageError(f"expected a folder for a site, found the git repository {quote(text)}", hint=hint)
     kind, colon, rest = text.partition(":")
     # A single letter is a Windows drive.
     if colon and len(kind) > 1 and kind.isalnum() and not rest.startswith("//"):

@@ -292,8 +292,7 @@ class Enabling:
             # The word is not shown: it may be a secret value that was typed without its name.
             name, has_value, value = word.partition("=")
             if has_value and not _VARIABLE.fullmatch(name):
-                message = f"--env number {number} is not of the form NAME=VALUE"
-                raise UsageError(message, hint=_A_NAME)
+                raise UsageError(f"--env number {number} is not of the form NAME=VALUE", hint=_A_NAME)
             if not has_value and name not in os.environ:
                 message = f"--env number {number} has no value, and that variable is not set"
                 raise UsageError(message, hint="--env NAME=VALUE, or export NAME first and give --env NAME")
@@ -425,8 +424,7 @@ def read_lock(path: str, command: str) -> Lock:
             raise FormatError("the lock is empty", where="stdin", hint=hint)
         return Lock.parse(data, "stdin")
     reader = as_command("skillhub", command, "--from-lock", "-")
-    hint = f"- reads a lock from stdin: git show HEAD:skillhub.lock | {reader}"
-    return Lock.parse(read_file(path, CAP, hint=hint), path)
+    return Lock.parse(read_file(path, CAP, hint=f"- reads stdin: git show HEAD:skillhub.lock | {reader}"), path)
 
 
 def optional(module: str, name: str, what: str) -> ModuleType:
@@ -444,8 +442,7 @@ def optional(module: str, name: str, what: str) -> ModuleType:
             raise
         from skillhub.disk.installer import extra_command
 
-        message = f"{what} the extra {name} of skillhub, which is not installed"
-        raise UsageError(message, hint=extra_command(name)) from error
+        raise UsageError(f"{what} the extra {name}, which is not installed", hint=extra_command(name)) from error
 
 
 def epoch() -> datetime | None:

@@ -271,8 +271,7 @@ def pick(
     Example: skillhub pick
     """
     if not common.asks:
-        hint = "skillhub search WORDS finds skills, skillhub install NAME installs them"
-        raise UsageError("pick needs a terminal", hint=hint)
+        raise UsageError("pick needs a terminal", hint="use skillhub search WORDS and skillhub install NAME")
     options = enabling.options(common, enable=not no_enable)
     ports = open_ports(common, allow_unsigned=allow_unsigned)
     listed = listings(ports)

@@ -320,8 +320,7 @@ def registry_advise(
     try:
         bad = {Digest.parse(each, "--digest"): clean(reason) for each in digest or ()}
     except FormatError as error:
-        hint = "skillhub show NAME prints the digest of its tree"
-        raise UsageError(f"--digest: {error.message}", hint=hint) from error
+        raise UsageError(f"--digest: {error.message}", hint="skillhub show NAME prints its tree's digest") from error
     documents.append(AdvisoriesDocument(digests=bad))
     if not (files or digest or withdraw):
         raise UsageError("expected a FILE, --digest or --withdraw")

@@ -247,8 +247,7 @@ def _pin(root: str | None, fingerprint: str | None) -> Pin:
     try:
         return Pin(data, Digest.parse(fingerprint, "--fingerprint") if fingerprint is not None else None)
     except FormatError as error:
-        hint = "the SHA-256 of its 1.root.json, as skillhub source show prints it"
-        raise UsageError(f"--fingerprint: {error.message}", hint=hint) from error
+        raise UsageError(f"--fingerprint: {error.message}", hint="skillhub source show prints it") from error
 
 
 def _here(common: Common) -> Sources:

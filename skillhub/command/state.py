@@ -171,8 +171,7 @@ def _other_locked(mine: Source, theirs: str, lock: Lock, project: Project) -> So
 
 
 def _redefined(mine: Source, theirs: str, where: str, hint: str) -> SourceMismatch:
-    message = f"expected the source {mine.alias} to be {mine.locked()}, found {theirs}"
-    return SourceMismatch(message, where=where, hint=hint)
+    return SourceMismatch(f"expected {mine.alias} to be {mine.locked()}, found {theirs}", where=where, hint=hint)
 
 
 def refuse_unknown(

@@ -255,8 +255,7 @@ class HeldFolder:
         elif self._handle is None:
             self._handle = os.open(self.path, _THROUGH & ~getattr(os, "O_NOFOLLOW", 0))
         elif not os.path.samestat(os.fstat(self._handle), os.stat(self.path)):
-            hint = "run the command again"
-            raise StateError("the folder was replaced while the command ran", where=self.path, hint=hint)
+            raise StateError("the folder was replaced meanwhile", where=self.path, hint="run the command again")
         return self._handle
 
     def _look(self, path: str, folders: list[str], make: bool) -> None:

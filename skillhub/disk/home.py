@@ -131,8 +131,7 @@ def user_home() -> str:
     """
     home = os.path.expanduser("~")
     if os.environ.get("HOME") == "" or not os.path.isabs(home):
-        message = "expected the absolute path of your home folder, found none"
-        raise StateError(message, where="HOME", hint="set HOME to it")
+        raise StateError("expected the absolute path of your home folder", where="HOME", hint="set HOME to it")
     return home
 
 

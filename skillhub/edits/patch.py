@@ -547,8 +547,7 @@ def read_patch(patch: Patch, project: Project) -> bytes:
     path = files.inside(project.root, patch.path)
     data = files.read(path, _PATCH_CAP)
     if data is None:
-        hint = "commit the patch together with the lock"
-        raise NotFound("the patch that the lock names is missing", where=path, hint=hint)
+        raise NotFound("the locked patch is missing", where=path, hint="commit the patch together with the lock")
     if Digest.of(data) != patch.digest:
         message = f"expected a patch of digest {patch.digest}, found {Digest.of(data)}"
         raise WrongBytes(message, where=path, hint="restore the patch from version control")

@@ -249,8 +249,7 @@ def check_claims(found: Candidate, scope: Scope, *, scan: bool) -> Candidate:
     if surplus:
         message = f"the files of {found.name} do not show what the lock lists: {', '.join(surplus)}"
         remove = command(scope, "remove", found.name)
-        hint = f"restore the lock from version control, or {remove} and install it again"
-        raise WrongBytes(message, where=found.name, hint=hint)
+        raise WrongBytes(message, where=found.name, hint=f"restore the lock, or {remove} and install it again")
     if missing_needs := sorted(needs - {*entry.requires}):
         return found.noted(f"the lock does not list these needs: {', '.join(missing_needs)}")
     return found

@@ -184,8 +184,7 @@ def _lock(
     sources = {alias: known[alias].locked() for alias in used & known.keys()}
     for alias in sorted(used & agreed.keys()):
         if alias not in known or not known[alias].is_meant(agreed[alias]):
-            hint = "run the command again"
-            raise StateError(f"another process changed the source {alias} meanwhile", where=alias, hint=hint)
+            raise StateError(f"the source {alias} changed meanwhile", where=alias, hint="run the command again")
     return admission.rebased_lock(Lock({**now.lock.skills, **entries}, now.lock.sources), sources)
 
 
@@ -212,8 +211,7 @@ def _write_patch(candidate: Candidate, ports: Ports) -> None:
         return
     path = files.inside(ports.project.root, candidate.entry.patch.path)
     if os.path.lexists(path):
-        hint = "run the command again"
-        raise StateError("another process wrote a patch here meanwhile", where=path, hint=hint)
+        raise StateError("another process wrote a patch here meanwhile", where=path, hint="run the command again")
     files.write_atomic(path, candidate.patch, root=ports.project.top)
     attributes = os.path.join(os.path.dirname(path), ".gitattributes")
     if not os.path.lexists(attributes):

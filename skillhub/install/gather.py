@@ -320,8 +320,7 @@ def _without_excepted(resolved: Sequence[ResolvedSkill], options: Options) -> li
     fits = {word: fitting(word, offered) for word in options.excepted}
     if unknown := [quote(word) for word, found in fits.items() if not found]:
         names = ", ".join(list(words_for(offered).values())[:40]) or "none to choose from"
-        message = f"--except: no such skill here: {', '.join(unknown)}"
-        raise UsageError(message, hint=f"there are: {names}")
+        raise UsageError(f"--except: no such skill here: {', '.join(unknown)}", hint=f"there are: {names}")
     excluded = {each for found in fits.values() for each in found}
     return [each for each in resolved if each.release not in excluded]
 

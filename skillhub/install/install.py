@@ -273,8 +273,7 @@ def unavailable(name: str, error: SkillhubError, state: State, ports: Ports) -> 
     remove = command(scope, "remove", name)
     if isinstance(error, FormatError):
         message = f"{name} cannot be updated: {error.message}"
-        hint = f"the installed version stays until that is fixed; {remove} removes it"
-        return FormatError(message, where=error.where, hint=hint)
+        return FormatError(message, where=error.where, hint=f"the installed version stays; {remove} removes it")
     message = f"no newer version of {name} is available: {error.message}"
     hint = f"{remove} removes it; the installed version stays until then"
     if now_at is not None:

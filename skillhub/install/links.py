@@ -302,8 +302,7 @@ def _edits(problems: Sequence[TreeProblem], path: str) -> tuple[str, ...]:
 
 
 def _edited_meanwhile(path: str) -> StateError:
-    hint = "run the command again; it asks again"
-    return StateError("the copy was edited again meanwhile", where=path, hint=hint)
+    return StateError("the copy was edited again meanwhile", where=path, hint="run the command again; it asks again")
 
 
 def write_records(records: Records, ports: Ports) -> None:

@@ -199,8 +199,7 @@ def _refuse_secret(release: Release) -> None:
     """
     if holds_secret(release.url):
         message = f"{release.name} is offered at a URL with a password or another credential in it"
-        hint = "the lock would contain it; ask its operator for a URL without one"
-        raise FormatError(message, where=masked(release.url), hint=hint)
+        raise FormatError(message, where=masked(release.url), hint="ask its operator for a URL without one")
 
 
 def by_place(
@@ -322,8 +321,7 @@ def _with_patch(found: Candidate, entry: Locked, ports: Ports, *, scan: bool) ->
             patch.apply(patch.read_patch(entry.patch, ports.project), found.tree, entry.patch.path)
         )
         if tree.digest != entry.tree:
-            message = f"expected the patch to give the tree {entry.tree}, found {tree.digest}"
-            raise WrongBytes(message, where=entry.patch.path)
+            raise WrongBytes(f"expected the patched tree {entry.tree}, found {tree.digest}", where=entry.patch.path)
         patched = candidates.with_patched_tree(found, tree, read(tree, scan_here if scan else no_scan))
         found = replace(patched, entry=entry, stored=found.stored and stored is not None)
     notes = candidates.undeclared(found.capabilities, entry), patch.patch_warning(found.name, entry, ports.project)
@@ -513,8 +511,7 @@ def _by_locked_registry(name: str, entry: Locked, ports: Ports) -> Acquisition:
         own = entry.own_name(name)
         if found is None or found[1] == own:
             raise
-        message = f"the lock names {own}, its URL {quote(found[1])}"
-        raise SourceMismatch(message, where=entry.url) from error
+        raise SourceMismatch(f"the lock names {own}, its URL {quote(found[1])}", where=entry.url) from error
     acquisition = by_registry(source, status.release, status.index, ports, (entry.tree,))
     return acquisition.map(lambda each: each.noted(*status.yanked))
 

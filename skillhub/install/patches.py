@@ -83,8 +83,7 @@ def _edited(name: str, state: State, ports: Ports) -> Candidate:
     trees = {path: tree for path, tree in copies.items() if is_lost or tree.digest != record.tree}
     if not trees:
         first = "" if copies else f"{command(ports.project.scope, 'sync')} restores the copies; "
-        hint = f"{first}edit a copy in an agent's folder first"
-        raise UsageError(f"{name} has no edits here", where=name, hint=hint)
+        raise UsageError(f"{name} has no edits here", where=name, hint=f"{first}edit a copy in an agent's folder")
     tree = _alike(trees, ports.project.scope)
     found = obtain_locked(name, entry.original, ports, is_agreed=True, scan=False)
     edited = with_new_patch(found, tree, ports)
@@ -94,16 +93,14 @@ def _edited(name: str, state: State, ports: Ports) -> Candidate:
         own += f"; {as_command('rm', f'{name}/{SIGNATURE}')}" if SIGNATURE in tree else ""
         own += f"; {command(scope, 'remove', name)}"
         own += f"; {command(scope, 'install', f'./{name}')}"
-        hint = f"take them out of the copy, or make it a skill of your own: {own}"
-        raise FormatError(edited.message, where=path, hint=hint)
+        raise FormatError(edited.message, where=path, hint=f"take them out, or make it a skill of your own: {own}")
     return edited
 
 
 def _alike(trees: dict[str, Tree], scope: str) -> Tree:
     if len({tree.digest for tree in trees.values()}) > 1:
         message = f"expected the same edits in all copies, found different ones: {', '.join(trees)}"
-        hint = f"make the copies identical, or delete the wrong ones and run {command(scope, 'sync')}"
-        raise UsageError(message, hint=hint)
+        raise UsageError(message, hint=f"make them equal, or delete the wrong ones and run {command(scope, 'sync')}")
     return next(iter(trees.values()))
 
 

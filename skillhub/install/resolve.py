@@ -181,8 +181,7 @@ def resolve_wanted(
 
     def check_name(found: Candidate) -> Candidate:
         if found.name != own:
-            message = f"skillhub.toml names it {own}, its SKILL.md {found.name}"
-            raise FormatError(message, where=ports.project.intent_path)
+            raise FormatError(f"skillhub.toml says {own}, its SKILL.md {found.name}", where=ports.project.intent_path)
         return found.renamed(name)
 
     ref = wanted.remote()
@@ -569,8 +568,7 @@ def _refuse_cycles(candidates: Mapping[str, Candidate], lock: Lock) -> None:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         ring = error.args[1][::-1]
-        message = f"skills need each other in a cycle: {' -> '.join(ring)}"
-        raise NeedConflict(message, where=ring[0]) from error
+        raise NeedConflict(f"skills need each other in a cycle: {' -> '.join(ring)}", where=ring[0]) from error
 
 
 def _refuse_incompatible(candidates: Mapping[str, Candidate], state: State, ports: Ports) -> None:

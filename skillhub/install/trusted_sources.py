@@ -162,8 +162,7 @@ def _adopt_site(alias: str, url: str, ports: Ports) -> None:
         return
     add = as_command("skillhub", "source", "add", alias, url)
     message = f"the lock has {alias} as a site without signed metadata; it is a registry"
-    hint = f"remove its skills from the lock, add it with {add}, and install again"
-    raise SourceMismatch(message, where=url, hint=hint)
+    raise SourceMismatch(message, where=url, hint=f"remove its skills from the lock, then: {add}, and install again")
 
 
 # Add a source or trust one again: its first root is pinned, by an option or by a person who compares its fingerprint.
@@ -250,8 +249,7 @@ def _in_full(text: str, ports: Ports) -> str:
     if isinstance(ref, Local):
         full = os.path.abspath(os.path.expanduser(ref.path))
         if not os.path.isdir(full):
-            hint = "a source is a folder, a URL or owner/repo"
-            raise NotFound("expected a folder of skills", where=ref.path, hint=hint)
+            raise NotFound("expected a folder", where=ref.path, hint="a source is a folder, a URL or owner/repo")
         # The site of a registry, or the folder of its operator.
         if any(os.path.lexists(os.path.join(full, site, "metadata", "1.root.json")) for site in ("", "site")):
             hint = "add the URL of its site; a mirror of it on this disk is named under [mirrors] in config.toml"
@@ -296,15 +294,13 @@ def configured(ref: McpConfigured, ports: Ports) -> tuple[Mcp, Who]:
     urls = {mcp_server.url_of(each): file.scope for file, each in entries}
     named = ", ".join(file.path for file, _ in entries)
     if not entries:
-        hint = "mcp+https://host/mcp names a server by its URL"
-        raise NotFound(f"no agent's configuration has an MCP server {ref.name}", hint=hint)
+        raise NotFound(f"no agent has an MCP server {ref.name}", hint="mcp+https://host/mcp names one by its URL")
     if "" in urls:
         hint = command(project.scope, "mcp", "check", ref.name)
         message = f"{ref.name} is started by a command, and install starts none"
         raise UsageError(message, where=named, hint=f"to see what it serves: {hint}")
     if len(urls) > 1:
-        hint = "give the one that is meant: mcp+https://…"
-        raise UsageError(f"{ref.name} has several URLs", where=named, hint=hint)
+        raise UsageError(f"{ref.name} has several URLs", where=named, hint="say which: mcp+https://…")
     ((url, scope),) = urls.items()
     found = parse_ref(f"mcp+{url}")
     if not isinstance(found, Mcp):

@@ -357,8 +357,7 @@ def admitted(publisher: str, data: bytes, where: str) -> Admission:
     """
     document = parse_publisher(data, where)
     if document.publisher != publisher:
-        message = f"expected the document of {quote(publisher)}, found {quote(document.publisher)}'s"
-        raise NameNotOwned(message, where=where)
+        raise NameNotOwned(f"expected publisher {quote(publisher)}, found {quote(document.publisher)}", where=where)
     return document
 
 

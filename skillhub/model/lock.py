@@ -407,8 +407,7 @@ def check_version(version: str, where: str) -> None:
         FormatError: it is no version by Semantic Versioning 2.0.0.
     """
     if not _PLAIN.fullmatch(version) and not is_version(version):
-        message = f"expected a version by Semantic Versioning 2.0.0, found {quote(version)}"
-        raise FormatError(message, where=where)
+        raise FormatError(f"expected a version by Semantic Versioning 2.0.0, found {quote(version)}", where=where)
 
 
 def _check_place(entry: Locked, where: str) -> None:
@@ -438,19 +437,16 @@ def _check_server(entry: Locked, ref: Mcp, where: str) -> None:
         message = f"expected the URL of {quote(entry.source)}, found {quote(entry.url)}"
         raise FormatError(message, where=f"{where}.url")
     if name_in_uri(entry.path or "") is None:
-        message = f"expected the URI of a skill's folder, found {quote(entry.path)}"
-        raise FormatError(message, where=f"{where}.path")
+        raise FormatError(f"expected the URI of a skill's folder, found {quote(entry.path)}", where=f"{where}.path")
 
 
 def _check_keys(entry: Locked, needed: tuple[str, ...], unwanted: tuple[str, ...], where: str) -> None:
     for key in unwanted:
         if getattr(entry, key) is not None:
-            message = f"expected no key {key} in a skill from {quote(entry.source)}, found one"
-            raise FormatError(message, where=f"{where}.{key}")
+            raise FormatError(f"expected no key {key} for {quote(entry.source)}, found one", where=f"{where}.{key}")
     for key in needed:
         if getattr(entry, key) is None:
-            message = f"expected the key {key} in a skill from {quote(entry.source)}, found none"
-            raise FormatError(message, where=f"{where}.{key}")
+            raise FormatError(f"expected the key {key} for {quote(entry.source)}, found none", where=f"{where}.{key}")
 
 
 # ``skillhub.lock``: the skills that a team agreed to; parsed whole or refused.
@@ -558,8 +554,7 @@ class LockFile(Document):
         kinds = {alias: source.kind for alias, source in self.sources.items()}
         for name, entry in self.skills.items():
             if entry.name == name:
-                message = f"expected no name, or another one than the key {name}"
-                raise FormatError(message, where=f".skills.{name}.name")
+                raise FormatError(f"expected no name, or another than the key {name}", where=f".skills.{name}.name")
             path = entry.path if entry.git or entry.url else None
             shape = (entry.source, entry.git, path, path and entry.url, *map(_is_absent, _where(entry)))
             if shape not in seen_shapes:

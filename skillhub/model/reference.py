@@ -458,8 +458,7 @@ def parse_ref(text: str) -> Ref:
         return Local(text)
     if "://" in text:
         if holds_secret(text):
-            message = f"expected a reference without password or another credential, found {quote(masked(text))}"
-            raise UsageError(message, hint=NO_SECRET)
+            raise UsageError(f"expected a reference without credentials, found {quote(masked(text))}", hint=NO_SECRET)
         check_port(text)
         return _remote(text)
     if match := re.fullmatch(_SCP, text):

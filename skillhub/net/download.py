@@ -156,8 +156,7 @@ class SiteMemory:
         for site in sites:
             if site in known.sites:
                 message = f"expected skills with digests, as {site} offered them before, found them without"
-                hint = "someone may have replaced the index; ask the operator of the site"
-                raise TrustDowngrade(message, where=where, hint=hint)
+                raise TrustDowngrade(message, where=where, hint="the index may have been replaced; ask its operator")
 
     def _read(self) -> SitesFile:
         return self._learned or self._file.read()

@@ -127,8 +127,7 @@ class RequestTarget:
         try:
             url = urljoin(self.url, location)
         except ValueError as error:
-            message = f"expected the URL of a redirect, found {quote(location)}"
-            raise UnsafeTransfer(message, where=self.url) from error
+            raise UnsafeTransfer(f"expected a redirect's URL, found {quote(location)}", where=self.url) from error
         step = RequestTarget.parse(url, public_only=self.public_only, sends_credentials=self.sends_credentials)
         if step.origin == self.origin:
             return step

@@ -262,8 +262,7 @@ class _Workspace:
         for each in self.members:
             if any(part in ("", ".", "..", "**") or "\\" in part or ":" in part for part in each.split("/")):
                 hint = 'such as "packages/*"; ** is not known'
-                message = f"expected a folder below this one, found {quote(each)}"
-                raise FormatError(message, where=".members", hint=hint)
+                raise FormatError(f"expected a folder in this one, found {quote(each)}", where=".members", hint=hint)
 
 
 class IntentTables(Document):

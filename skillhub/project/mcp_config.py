@@ -168,8 +168,7 @@ def entry(agent: str, server: McpServer, scope: Scope | None = None) -> ConfigEn
         raise UsageError(f"{name} has no configuration file for MCP servers that skillhub supports", hint=hint)
     dialect, *_ = (*(dialects(name, scope) if scope else ()), DIALECTS[name])
     if not dialect.knows(server):
-        hint = f"write it into the file of {name} yourself"
-        raise UsageError(f"skillhub cannot write such a server for {name}", hint=hint)
+        raise UsageError(f"skillhub cannot write such a server for {name}", hint="write it into the file yourself")
     return dialect.spell(server)
 
 
@@ -372,8 +371,7 @@ def write(file: ConfigFile, name: str, server: McpServer, project: Project, repl
         if is_equal(there, new_entry):
             return None
         if not is_equal(there, replaced):
-            message = f"another process changed the MCP server {name} meanwhile"
-            raise StateError(message, where=file.path, hint="run the command again")
+            raise StateError(f"the server {name} changed meanwhile", where=file.path, hint="run the command again")
         text = file.dialect.remove(text, name, file.path) if replaced is not None else text
         return file.dialect.insert(text, name, new_entry, file.path)
 

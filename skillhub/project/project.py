@@ -420,8 +420,7 @@ def proposals(lock: Lock, intent: Intent) -> dict[str, LockedSource]:
         if locked is not None and (wanted.place is not None or not is_same_source(locked, found[alias])):
             root = f" with root {wanted.root}" if wanted.root else ""
             message = f"the lock has the source {alias} as {locked}; skillhub.toml names {found[alias].url}{root}"
-            hint = f"remove the skills of {alias} from the lock, or correct [sources.{alias}]"
-            raise SourceMismatch(message, hint=hint)
+            raise SourceMismatch(message, hint=f"remove its skills from the lock, or correct [sources.{alias}]")
     return found
 
 
@@ -485,8 +484,7 @@ def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str], where: s
     found = _parse(edited, where)
     expected = replace(before, skills=wanted, lists=True), policy
     if found._replace(intent=replace(found.intent, lists=True)) != expected:
-        hint = "write its skills as lines of one [skills] table"
-        raise FormatError("the file cannot be edited safely", where=where, hint=hint)
+        raise FormatError("it cannot be edited safely", where=where, hint="list its skills in one [skills] table")
     return edited
 
 

@@ -102,8 +102,7 @@ class Store:
             return []
         listing = self.listing(tree)
         if listing is None:
-            message = "the list of the stored files is missing or was changed"
-            return [TreeProblem("listing", f"{path}.listing", message)]
+            return [TreeProblem("listing", f"{path}.listing", "the list of its files is missing or was changed")]
         return self.compare(path, listing, _PARTS[0])
 
     def compare(self, folder: str, listing: Listing, beside: str = "") -> list[TreeProblem]:
@@ -251,8 +250,7 @@ class Staged(Listed):
         with suppress(FormatError):  # the file is larger than the whole tree
             data = files.read(full, self.size)
         if data is None or Digest.of(data).hex != listed.sha256:
-            hint = "run the command again"
-            raise StateError("the file changed since it was verified", where=full, hint=hint)
+            raise StateError("the file changed since it was verified", where=full, hint="run the command again")
         return File(data, listed.executable)
 
     def loaded(self) -> Tree:

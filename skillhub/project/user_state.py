@@ -133,8 +133,7 @@ class Publishers:
             StateError: as for ``all``.
         """
         if name not in self.all():
-            hint = "skillhub publisher list shows the trusted ones"
-            raise NotFound(f"no publisher {quote(name)} is trusted", hint=hint)
+            raise NotFound(f"no publisher {quote(name)} is trusted", hint="see skillhub publisher list")
         return self.all()[name]
 
     def own(self, claim: Digest) -> str | None:

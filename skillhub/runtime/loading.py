@@ -217,8 +217,7 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
         skill, locked = _as_locked_now(skill)
         agreed = agreed or locked
         if agreed is not None and locked is not None and agreed.tree != locked.tree:
-            message = f"expected the locked tree {locked.tree}, found a request for {agreed.tree[:80]}"
-            raise Drifted(message, where=skill.path)
+            raise Drifted(f"expected the locked tree {locked.tree}, found {agreed.tree[:80]}", where=skill.path)
     elif skill.tree and not skill.managed:
         agreed = agreed or Agreed(skill.tree)
     if agreed is None or skill.held is None or skill.held.status != "drifted":

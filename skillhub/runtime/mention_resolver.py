@@ -281,8 +281,7 @@ class _Resolver:
     def _of_similar(self, typed: Typed) -> Mention:
         text, name = typed.text, typed.name
         if name in self._catalog.taken and not self._catalog.named(name):
-            message = f"Skill {quote(name)} is locked, but in no folder that this agent reads."
-            return Mention(text, "unknown", message)
+            return Mention(text, "unknown", f"Skill {quote(name)} is locked, but in no folder that this agent reads.")
         if problem := self._catalog.problem_of(name):
             message = f"Skill {quote(name)} cannot be read: {clean(problem.path)}: {problem.message}."
             return Mention(text, "unknown", message)
@@ -320,8 +319,7 @@ def _ambiguous(typed: Typed, skills: Sequence[Skill]) -> Mention:
 def _connector_mention(typed: Typed, skills: Sequence[Skill]) -> Mention:
     paths = tuple(clean(skill.path or "") for skill in skills)
     advice = f"; for the skill use [${typed.name}]({paths[0]})" if paths else ""
-    message = f"{quote(typed.name)} is a connector of this agent{advice}"
-    return Mention(typed.text, "connector", message, None, paths)
+    return Mention(typed.text, "connector", f"{quote(typed.name)} is a connector of this agent{advice}", None, paths)
 
 
 # Completes a mention that is being typed.

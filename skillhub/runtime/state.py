@@ -584,8 +584,7 @@ def _write(file: ReachFile, before: str | None, after: str) -> None:
     except UnicodeEncodeError as error:
         raise FormatError("expected names and paths in UTF-8", where=file.path) from error
     if not file.ours and read(file.path, CAP) != (None if before is None else before.encode()):
-        hint = "run the command again"
-        raise StateError("another program changed the file meanwhile", where=file.path, hint=hint)
+        raise StateError("another program changed the file meanwhile", where=file.path, hint="run the command again")
     write_own(file.path, data)
 
 

@@ -342,8 +342,7 @@ class Sources:
         is_site = source.root is None and source.place is None
         if is_site and any(_url_key(source.url) in registries for registries in known):
             message = "expected a registry, as before, found a site without metadata"
-            hint = "the metadata may have been removed; ask its operator"
-            raise errors.TrustDowngrade(message, where=source.url, hint=hint)
+            raise errors.TrustDowngrade(message, where=source.url, hint="it may have been removed; ask its operator")
         return source
 
     def add(self, alias: str, url: str, first_root: bytes | None, instead_of: Source | None = None) -> Source:

@@ -124,8 +124,7 @@ def remote(url: str, environ: Mapping[str, str], bounds: GitLimits, token: str |
     base = base_of(url, bounds.mirrors)
     fetch_url = url if base is None else bounds.mirrors[base] + url[len(base) :]
     if fetch_url.startswith("http:") and fetch_url == url and not RequestTarget.parse(url).loopback:
-        hint = "git+https://… proves the identity of the server"
-        raise UsageError(f"expected https, found {quote(url)}", hint=hint)
+        raise UsageError(f"expected https, found {quote(url)}", hint="git+https://… proves which server it is")
     named_by = bounds.named_by if fetch_url == url else "person"
     return remote_at(url, fetch_url, named_by, environ, token if fetch_url == url else None)
 

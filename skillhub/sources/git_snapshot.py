@@ -375,8 +375,7 @@ class GitSnapshot:
         try:
             return act()
         except GoneError as error:
-            message = f"the repository lacks objects of its commit {self.rev}"
-            raise WrongBytes(message, where=self._store.url) from error
+            raise WrongBytes(f"the repository lacks objects of commit {self.rev}", where=self._store.url) from error
 
     def _walk(self) -> dict[str, Leaf]:
         (commit,) = self._objects("commit", [self.rev])

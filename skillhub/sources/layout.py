@@ -329,8 +329,7 @@ def skill_folders(holding: Collection[str], top: str = "", declared: Collection[
 
 def _refuse_many(folders: Collection[str]) -> None:
     if len(folders) > SKILLS_MAX:
-        message = f"expected at most {SKILLS_MAX} skills in one place, found {len(folders)}"
-        raise FormatError(message, hint="name a folder of it")
+        raise FormatError(f"expected at most {SKILLS_MAX} skills, found {len(folders)}", hint="name a folder of it")
 
 
 def shelves(holding: Iterable[str]) -> Mapping[str, list[str]]:
@@ -537,7 +536,6 @@ def _files(snapshot: Snapshot, paths: list[str]) -> Iterator[tuple[str, bytes]]:
     small, left = [path for path in regular if nodes[path].size <= limits[path]], _READ_MAX
     for path, data in zip(small, snapshot.read(small), strict=True):
         if (left := left - len(data)) < 0:
-            message = f"expected at most {_READ_MAX} bytes in the files that describe skills, found more"
-            raise FormatError(message, hint="name a folder of it")
+            raise FormatError(f"expected at most {_READ_MAX} bytes of descriptions", hint="name a folder of it")
         if len(data) <= limits[path]:
             yield path, data

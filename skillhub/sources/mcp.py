@@ -439,8 +439,7 @@ def _check_frontmatter(entry: McpSkill, tree: Tree) -> None:
     front = Manifest.read(tree).front
     for key in sorted({*front, *entry.frontmatter}):
         if key not in front or key not in entry.frontmatter or not _is_same(front[key], entry.frontmatter[key]):
-            message = f"expected the frontmatter of {SKILL_MD} to be as the server lists it, {quote(key)} differs"
-            raise WrongBytes(message, where=entry.uri)
+            raise WrongBytes(f"the frontmatter differs from the server's list in {quote(key)}", where=entry.uri)
 
 
 def _is_same(node: Node, value: object) -> bool:

@@ -416,8 +416,7 @@ class Artifact:
         if (kind := layer.kind) is None:
             raise FormatError(f"expected a zip or tar.gz, found {quote(layer.media_type)}", where=where)
         if layer.size > _LAYER_CAP:
-            message = f"expected a layer of at most {_LAYER_CAP} bytes, found {layer.size}"
-            raise UnsafeArchive("too-large", message, where=where)
+            raise UnsafeArchive("too-large", f"expected at most {_LAYER_CAP} bytes, found {layer.size}", where=where)
         return unpack(self._wire.blob(layer, _LAYER_CAP), kind)
 
     def _site(self, url: str, image: OciManifest) -> Index:

@@ -384,8 +384,7 @@ class TufRegistry:
         with translated(self.url):
             first = discovery.parse_skill(data, where)[0]
         if first.publisher is None or first.name != name:
-            message = f"expected the releases of {quote(name)}, found {quote(first.name)}'s"
-            raise FormatError(message, where=where)
+            raise FormatError(f"expected the releases of {quote(name)}, found {quote(first.name)}'s", where=where)
         return first.publisher
 
     def document(self, path: str, parse: Callable[[bytes, str], _Parsed]) -> _Parsed | None:

@@ -109,8 +109,7 @@ def _check(nodes: Mapping[str, SnapshotNode], folder: str) -> None:
         message = f"a skill has at most {_LIMITS.files} files, found {len(nodes)}"
         raise UnsafeArchive("too-many-files", message, where=_shown(folder, ""))
     if sum(node.size for node in nodes.values()) > _LIMITS.total:
-        message = f"a skill has at most {_LIMITS.total} bytes unpacked"
-        raise UnsafeArchive("too-large", message, where=_shown(folder, ""))
+        raise UnsafeArchive("too-large", f"a skill has at most {_LIMITS.total} bytes", where=_shown(folder, ""))
 
 
 def _shown(folder: str, path: str) -> str:

@@ -130,8 +130,7 @@ class Site:
             self._downloads.seen.promised(_site_of(url))
         elif RequestTarget.parse(url).path.endswith(CURRENT_PLACE):
             # By the rules of 0.1.0 the index would need no digests: one missing line would drop them all.
-            hint = f"an index of version 0.1.0 belongs at {LEGACY_PLACE}"
-            raise FormatError("expected a $schema, found none", where=url, hint=hint)
+            raise FormatError("expected a $schema", where=url, hint=f"version 0.1.0 belongs at {LEGACY_PLACE}")
         else:
             self._downloads.seen.refuse_weaker([_site_of(url), _site_of(answer.url)], answer.url)
         return found.index
@@ -221,8 +220,7 @@ def _kind(answer: Response, release: Release | None) -> ArchiveKind | None:
         if "\0" not in answer.data.decode():
             return None
     message = f"expected a zip, a tar.gz or a {SKILL_MD}, found {quote(answer.content_type or 'no media type')}"
-    hint = "the media type decides, or else the extension: .zip, .skill, .tar.gz"
-    raise FormatError(message, where=answer.url, hint=hint)
+    raise FormatError(message, where=answer.url, hint="its media type or extension (.zip, .skill, .tar.gz) decides")
 
 
 def _opened(answer: Response, kind: ArchiveKind | None) -> Unpacked:

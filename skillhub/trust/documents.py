@@ -147,8 +147,7 @@ def refuse_large(documents: Mapping[str, bytes]) -> None:
         cap = _CAPS.get(path, DOCUMENT_CAP)
         if len(data) > cap:
             hint = "nothing was published; publish less in it, under another publisher, or in another registry"
-            message = f"{path} would have {len(data):,} bytes, more than the {cap:,} that clients read"
-            raise Refused(message, hint=hint)
+            raise Refused(f"{path} would have {len(data):,} bytes; clients read at most {cap:,}", hint=hint)
 
 
 def _publisher_documents(index: Index, paths: Collection[str]) -> Mapping[str, bytes]:

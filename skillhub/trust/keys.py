@@ -147,8 +147,7 @@ class PublicKey:
                 decode_dss_signature(signature)
                 self._key.verify(signature, data, ec.ECDSA(_HASHES[self.kind]))
         except InvalidSignature as error:
-            message = f"expected a signature by the {self.kind} key {self.fingerprint}, found another"
-            raise BadSignature("wrong-signature", message) from error
+            raise BadSignature("wrong-signature", f"expected a signature by the key {self.fingerprint}") from error
         except ValueError as error:
             raise BadSignature("signature-encoding", "expected an ECDSA signature in DER") from error
 
@@ -275,8 +274,7 @@ class Identity:
         """
         for label, text in (("identity", self.name), ("issuer", self.issuer)):
             if not 1 <= len(text) <= _LONGEST or clean(text) != text or " " in text:
-                message = f"expected as {label} 1 to {_LONGEST} characters, all of them visible and none a space"
-                raise FormatError(f"{message}, found {quote(text)}")
+                raise FormatError(f"expected as {label} 1 to {_LONGEST} visible characters, found {quote(text)}")
         if not self.issuer.startswith(("https://", "http://")):
             raise FormatError(f"expected the URL of an OpenID provider as issuer, found {quote(self.issuer)}")
         if self.root is not None:

@@ -249,8 +249,7 @@ class Statement:
         uncovered = {*IGNORED, *ignored}
         for path in files:
             if _under(path, uncovered):
-                message = "a file that is both covered and ignored by the signature"
-                raise BadSignature("covers-ignored", message, where=quote(path))
+                raise BadSignature("covers-ignored", "a file that is both covered and ignored", where=quote(path))
         result = Statement(files, ignored)
         _check_subject(statement["subject"], result.root_digest)
         return result
@@ -322,8 +321,7 @@ def _resources(value: object) -> dict[str, str]:
         path, digest = _path(item.get("name"), "resource-path"), item.get("digest")
         expect("resource-algorithm", "algorithm", item.get("algorithm"), "sha256")
         if not isinstance(digest, str) or not is_hex(digest):
-            message = f"expected SHA-256 in hex, found {shown(digest)}"
-            raise BadSignature("resource-digest", message, where=quote(path))
+            raise BadSignature("resource-digest", f"expected a SHA-256, found {shown(digest)}", where=quote(path))
         if path in files:
             raise BadSignature("resource-twice", "a file that the signature lists twice", where=quote(path))
         files[path] = digest
@@ -395,8 +393,7 @@ class Envelope:
         """
         key.verify(self.signature, self.signed)
         if self.hint not in (None, key.hint):
-            message = f"expected the hint {key.hint.hex}, found {self.hint}"
-            raise BadSignature("wrong-hint", message, where=SIGNATURE)
+            raise BadSignature("wrong-hint", f"expected the hint {key.hint.hex}, found {self.hint}", where=SIGNATURE)
 
 
 def read(tree: Tree) -> Envelope | None:

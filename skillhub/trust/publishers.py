@@ -219,9 +219,8 @@ def _by_identity(envelope: Envelope, bundle: bytes, trusted: tuple[Publisher, ..
     except ImportError as error:
         from skillhub.disk.installer import extra_command  # noqa: PLC0415 - as above
 
-        message = "a Sigstore identity, which cannot be verified here"
-        hint = f"install what verifies one: {extra_command('sigstore')}"
-        raise BadSignature("sigstore", message, where=SIGNATURE, hint=hint) from error
+        message = "a Sigstore identity, which needs the extra sigstore of skillhub"
+        raise BadSignature("sigstore", message, where=SIGNATURE, hint=extra_command("sigstore")) from error
     owners = {identity: publisher.name for publisher in reversed(trusted) for identity in publisher.identities}
     # A pinned root vouches only for the identities that it was pinned with.
     for root in {identity.root: None for identity in owners if identity.root is not None}:
@@ -258,8 +257,7 @@ def _signing_key(envelope: Envelope, known: set[PublicKey]) -> PublicKey | None:
 
 
 def _revoked(key: PublicKey) -> BadSignature:
-    message = f"a signature by the key {key.fingerprint}, which its publisher has revoked"
-    return BadSignature("revoked", message, where=SIGNATURE)
+    return BadSignature("revoked", f"signed by the revoked key {key.fingerprint}", where=SIGNATURE)
 
 
 # How to trust a signer whose key is not known here.

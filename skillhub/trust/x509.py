@@ -143,10 +143,8 @@ def _check_issued(certificate: Certificate, issuer: Certificate) -> None:
         return
     where = quote(certificate.subject)
     if certificate.issuer != issuer.name:
-        message = f"expected its issuer next in the chain, found {quote(issuer.subject)}"
-        raise BadSignature("chain-order", message, where=where)
-    message = "expected it to be signed by the next certificate of the chain"
-    raise BadSignature("certificate-signature", message, where=where)
+        raise BadSignature("chain-order", f"expected its issuer next, found {quote(issuer.subject)}", where=where)
+    raise BadSignature("certificate-signature", "expected a signature by the next certificate", where=where)
 
 
 def _check_leaf(leaf: Certificate, root: Certificate | None) -> None:
@@ -156,8 +154,7 @@ def _check_leaf(leaf: Certificate, root: Certificate | None) -> None:
     if leaf.is_ca:
         raise BadSignature("leaf-is-ca", "expected a certificate that signs skills, found a CA", where=where)
     if not leaf.may_sign:
-        message = "expected a certificate for digital signatures on code, found another usage"
-        raise BadSignature("leaf-usage", message, where=where)
+        raise BadSignature("leaf-usage", "expected a certificate that may sign code", where=where)
 
 
 def _check_authority(authority: Certificate, below: int) -> None:
@@ -165,8 +162,7 @@ def _check_authority(authority: Certificate, below: int) -> None:
     if not authority.may_certify:
         raise BadSignature("issuer-not-ca", "expected a CA that may sign certificates", where=where)
     if authority.path_length is not None and below > authority.path_length:
-        message = f"expected at most {authority.path_length} certificates between it and the leaf, found {below}"
-        raise BadSignature("path-length", message, where=where)
+        raise BadSignature("path-length", f"more than {authority.path_length} certificates below it", where=where)
 
 
 # Name constraints (RFC 5280, 4.2.1.10): the names that a CA may certify.
@@ -342,8 +338,7 @@ def _of(der: bytes, raw: x509.Certificate, subject: str) -> Certificate:
     names = names_of(raw.subject, extensions.get(x509.SubjectAlternativeName))
     constraints = NameConstraints.of(extensions.get(x509.NameConstraints))
     if max(len(names), len(constraints.permitted) + len(constraints.excluded)) > _NAMES_MAX:
-        message = f"expected at most {_NAMES_MAX} names, and as many name constraints, found more"
-        raise BadSignature("certificate", message, where=quote(subject))
+        raise BadSignature("certificate", f"expected at most {_NAMES_MAX} names or constraints", where=quote(subject))
     return Certificate(
         der=der,
         subject=subject,

@@ -141,9 +141,9 @@ def test_the_hint_of_patch_restores_missing_copies_first(shell):
     assert shell.run("install", REF, "--yes").status == 0
     remove_tree(str(shell.project / ".agents/skills/release-notes"))
     error = shell.run("patch", "release-notes", "--json").error
-    assert error["hint"] == "skillhub sync restores the copies; edit a copy in an agent's folder first"
+    assert error["hint"] == "skillhub sync restores the copies; edit a copy in an agent's folder"
     assert shell.run("sync").status == 0
-    assert shell.run("patch", "release-notes", "--json").error["hint"] == "edit a copy in an agent's folder first"
+    assert shell.run("patch", "release-notes", "--json").error["hint"] == "edit a copy in an agent's folder"
 
 
 def test_the_hint_of_verify_writes_a_lost_patch_again(shell):

@@ -122,7 +122,7 @@ def test_without_the_extra_a_release_is_published_with_a_warning(shell, monkeypa
     assert (done.status, "warning: the pages are out of date" in done.err) == (0, True)
     assert "1.1.0" not in page(shell)
     done = shell.run("registry", "build", "../hub")
-    assert (done.status, "the extra pages of skillhub, which is not installed" in done.err) == (2, True)
+    assert (done.status, "the extra pages, which is not installed" in done.err) == (2, True)
     monkeypatch.undo()
     assert shell.run("registry", "build", "../hub").status == 0
     assert "1.1.0" in page(shell)

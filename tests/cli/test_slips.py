@@ -99,11 +99,8 @@ def test_attack_a_hint_repeats_no_secret(shell, typed, more):
         ("publisher trust bob --certificate nix", "expected a PEM file: "),
         ("registry delegate . bob --key nix", "expected a PEM file: "),
         ("audit --baseline nix", "skillhub audit --write-baseline nix writes it"),
-        (
-            "audit --from-lock nix",
-            "- reads a lock from stdin: git show HEAD:skillhub.lock | skillhub audit --from-lock -",
-        ),
         ("audit SH101", "skillhub audit --explain SH101"),
+        ("audit --from-lock nix", "- reads stdin: git show HEAD:skillhub.lock | skillhub audit --from-lock -"),
         ("lock import nix", "known: skills-lock.json, .skill-lock.json, apm.lock.yaml and .clawhub/lock.json"),
     ],
 )

@@ -94,7 +94,7 @@ def test_a_source_changed_during_its_question_is_not_written_to_the_lock(world, 
 
     answers = Answers("yes")
     answers.meanwhile = change
-    with pytest.raises(StateError, match="another process changed the source github meanwhile"):
+    with pytest.raises(StateError, match="the source github changed meanwhile"):
         world.install("github:release-notes", answers=answers)
     assert not (world.base / "skillhub.lock").exists()
     assert not world.copy("release-notes").exists()

@@ -215,7 +215,7 @@ def test_attack_an_entry_that_is_edited_during_the_question_stays(world, edit):
     answers = Answers("yes")
     answers.meanwhile = lambda: changed(world, edit)
     lock, record = world.lock(), world.record("plain")
-    with pytest.raises(StateError, match="another process changed the MCP server tracker meanwhile"):
+    with pytest.raises(StateError, match="the server tracker changed meanwhile"):
         world.update(answers=answers)
     assert (world.base / ".mcp.json").read_text() == edit((world.base / ".mcp.json").read_text())
     assert (world.lock(), world.record("plain"), world.problems()) == (lock, record, [])

@@ -335,7 +335,7 @@ def test_foreign_server_of_the_name_stays_unchanged(place, agent):
     with pytest.raises(StateError) as caught:
         mcp_config.write(file, "ours", STDIO, place.owner)
     assert caught.value.where == file.path
-    assert caught.value.message == "another process changed the MCP server ours meanwhile"
+    assert caught.value.message == "the server ours changed meanwhile"
     assert not mcp_config.remove(file, "ours", mcp_config.entry(agent, STDIO), place.owner)
     assert Path(file.path).read_bytes() == before
     assert mcp_config.servers(file)["ours"] == theirs

@@ -153,7 +153,7 @@ def test_missing_extra_is_reported_with_the_command_that_installs_it(shell):
     shell.write("bare/mcp/__init__.py", "raise ModuleNotFoundError(\"No module named 'mcp'\", name='mcp')\n")
     done = shell.run("mcp", PYTHONPATH=f"{shell.folder}/bare:{REPO}")
     assert (done.status, done.out) == (2, "")
-    assert "the extra server of skillhub, which is not installed" in done.err
+    assert "the extra server, which is not installed" in done.err
     assert extra_command("server") in done.err
     ours, theirs = os.openpty()
     environ = shell.having({"PYTHONPATH": f"{shell.folder}/bare:{REPO}"})
