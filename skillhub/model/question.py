@@ -208,7 +208,8 @@ def refusal(asked: Sequence[Asked]) -> Refused | None:
     reason, hint = _refusal(question, answer, refused)
     installs = {each.skill for each, _ in asked if each.kind == "install"}
     if answer.said == "no" and installs - {question.skill}:
-        hint = f"{hint}; for the other skills, name them without {question.skill}"
+        without = f"name them without {question.skill}, or install --all with --except {question.skill}"
+        hint = f"{hint}; for the other skills, {without}"
     error = Refused(f"{reason}: {question.message}", where=question.skill, hint=hint)
     error.asked = tuple(asked)
     return error

@@ -727,7 +727,8 @@ def test_a_no_to_one_of_several_skills_gives_a_hint_for_the_others(shell):
     words = ("install", REF, "github:code-review")
     done = shell.at_terminal(*words, say=[("[N]o:", "n\n")])
     assert done.status == 6
-    assert "for the other skills, name them without release-notes" in " ".join(done.out.split())
+    others = "name them without release-notes, or install --all with --except release-notes"
+    assert f"for the other skills, {others}" in " ".join(done.out.split())
     done = shell.at_terminal("install", REF, say=[("[N]o:", "n\n")])
     assert "the others" not in done.out
 
