@@ -137,8 +137,15 @@ def test_two_simultaneous_repairs_resolve_a_lock_once(tmp_path):
     assert machine.lock() == BOTH
 
 
+def without_sources(folder):
+    """Return a machine on which no source is compared with what it adopts."""
+    machine = Timed(folder)
+    machine.sources.remove("github")
+    return machine
+
+
 def test_two_simultaneous_adoptions_lose_nothing(tmp_path):
-    machine = Timed(tmp_path)
+    machine = without_sources(tmp_path)
     loose = skill(machine.base / ".claude/skills", "loose", **{"scripts/run.sh": "echo\n"})
     mine = (loose / "SKILL.md").read_bytes()
     ended = at_once(*[lambda: adopt([], "skills", Options(), machine.ports())] * 2)
@@ -151,7 +158,7 @@ def test_two_simultaneous_adoptions_lose_nothing(tmp_path):
 
 
 def test_simultaneous_adoptions_of_several_skills_all_succeed(tmp_path):
-    machine = Timed(tmp_path)
+    machine = without_sources(tmp_path)
     names = [f"s{number}" for number in range(8)]
     for name in names:
         skill(machine.base / ".claude/skills", name, **{f"notes-{number}.md": "Note.\n" for number in range(20)})
@@ -163,7 +170,7 @@ def test_simultaneous_adoptions_of_several_skills_all_succeed(tmp_path):
 
 
 def test_adoption_writes_nothing_while_another_process_changes_the_project(tmp_path):
-    machine = Timed(tmp_path)
+    machine = without_sources(tmp_path)
     skill(machine.base / ".claude/skills", "loose")
     machine.patience = 0
     with machine.project.exclusively(), pytest.raises(StateError, match="another skillhub process"):
