@@ -70,9 +70,7 @@ def audit(
         return 0
     for word in what or ():
         if word in reports.RULES and not is_name(word):
-            raise UsageError(
-                f"{word} is a rule, not a skill", hint=as_command("skillhub", "audit", "--explain", word)
-            )
+            raise UsageError(f"{word} is a rule, no skill", hint=as_command("skillhub", "audit", "--explain", word))
     shape = _shape(form, common)
     names, paths = names_and_paths(what or [])
     is_package = common.package is not None and not (names or paths)

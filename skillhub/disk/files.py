@@ -338,8 +338,7 @@ def read_linked(path: str, limit: int) -> bytes | None:
     data = read(os.path.realpath(path), limit)
     for each in (path, os.path.dirname(path)) if data is None else ():
         if os.path.islink(each) and not os.path.exists(each):
-            hint = "restore what it leads to, or remove the link"
-            raise StateError("expected a file, found a link that leads nowhere", where=each, hint=hint)
+            raise StateError("a link that leads nowhere", where=each, hint="restore its target, or remove it")
     return data
 
 
@@ -588,8 +587,7 @@ else:
             if error.errno not in _NO_LOCKS:
                 raise disk_error(error, path) from error
             message = "this disk cannot lock files, so two commands could change the same file at once"
-            hint = "use a folder on another disk; for skillhub's own folders, SKILLHUB_HOME names it"
-            raise StateError(message, where=path, hint=hint) from error
+            raise StateError(message, where=path, hint="use another disk; SKILLHUB_HOME names its folder") from error
         return True
 
     def _unlock(handle: int) -> None:

@@ -152,8 +152,7 @@ def _refuse_others(folder: str) -> None:
     except OSError as error:
         raise disk_error(error, folder) from error
     if not stat.S_ISDIR(status.st_mode):
-        hint = "SKILLHUB_HOME names a folder; skillhub creates it if it is missing"
-        raise StateError("expected a folder for skillhub's data", where=folder, hint=hint)
+        raise StateError("expected a folder for skillhub's data", where=folder, hint="SKILLHUB_HOME names it")
     if status.st_uid not in (os.geteuid(), 0):  # root can change everything anyway
         hint = "chown it if you trust its content, or set SKILLHUB_HOME to a folder of yours"
         raise StateError("it belongs to another user, who could change whom you trust", where=folder, hint=hint)
@@ -187,8 +186,7 @@ def throwaway() -> TemporaryDirectory[str]:
     try:
         return TemporaryDirectory(prefix="skillhub-", ignore_cleanup_errors=True)
     except OSError as error:
-        hint = "let TMPDIR name a folder that you may write to, with some space"
-        raise StateError(f"no temporary folder can be made: {error.strerror}", hint=hint) from error
+        raise StateError(f"no temporary folder: {error.strerror}", hint="set TMPDIR to a folder of yours") from error
 
 
 # The project around a folder.

@@ -178,8 +178,7 @@ def by_registry(
         if verdict.signer is None or verdict.status != "valid":
             publisher = by_word(admission.publisher, source.alias)
             message = f"expected {release.name} to be signed by {publisher}, found it {verdict.status}"
-            hint = "a registry offers only skills signed by their publishers; report this to its operator"
-            raise SecurityError(message, where=release.url, hint=hint)
+            raise SecurityError(message, where=release.url, hint="report this to the registry's operator")
         content = read(verdict.tree, scan)
         agrees(release, name=content.manifest.name, version=content.manifest.version, tree=verdict.tree.digest)
         origin = {"url": release.url, "digest": release.digest, "size": release.size or 0}

@@ -328,8 +328,7 @@ def trust_source(alias: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -
         return _trust_proposal(alias, pin, ports, dry_run=dry_run)
     if mine.place is not None:
         way = "skillhub publisher trust NAME --key FILE (or --certificate FILE)"
-        hint = f"a signer of its skills is trusted with {way}"
-        raise UsageError(f"{alias} is {mine.place}, which has no root that could be trusted", hint=hint)
+        raise UsageError(f"{alias} is {mine.place}, which has no root", hint=f"trust a signer of its skills: {way}")
     _refuse(mine.url, pin, ports)
     root = _root(mine.url, pin, ports)
     if root is None:

@@ -84,9 +84,7 @@ def host(name: str) -> Host:
         return agent
     names = [*hosts(), *(alias for agent in hosts().values() for alias in agent.aliases)]
     if "," in name:
-        raise UsageError(
-            f"expected one agent, found {quote(name)}", hint="name each in an option of its own: --agent A --agent B"
-        )
+        raise UsageError(f"expected one agent, found {quote(name)}", hint="repeat the option: --agent A --agent B")
     hint = did_you_mean(spelled_like(name, names)) or f"there are {', '.join(hosts())}; `all` means all of them"
     raise UsageError(f"there is no agent {quote(name)}", hint=hint)
 

@@ -423,8 +423,7 @@ def _check_place(entry: Locked, where: str) -> None:
     # Questions show the source and policies permit it, so `git` must be the same repository; only a plugin may be in
     # another one.
     if not isinstance(ref, Git | GitHub) or not (entry.plugin or ref.is_at(entry.git)):
-        message = f"expected the repository of {quote(entry.source)}, found {quote(entry.git)}"
-        raise FormatError(message, where=f"{where}.git")
+        raise FormatError(f"expected a URL of {quote(entry.source)}, found {quote(entry.git)}", where=f"{where}.git")
     if entry.path is not None and not is_inner_path(entry.path):
         raise FormatError(f"expected a folder of the repository, found {quote(entry.path)}", where=f"{where}.path")
     return None
@@ -434,8 +433,7 @@ def _check_server(entry: Locked, ref: Mcp, where: str) -> None:
     _check_keys(entry, ("url", "path"), ("digest", "git", "rev"), where)
     # Questions show the source, but requests go to `url` and policies permit it, so both must be the same.
     if entry.place != f"mcp+{entry.url}" or entry.plugin or ref.path:
-        message = f"expected the URL of {quote(entry.source)}, found {quote(entry.url)}"
-        raise FormatError(message, where=f"{where}.url")
+        raise FormatError(f"expected a URL of {quote(entry.source)}, found {quote(entry.url)}", where=f"{where}.url")
     if name_in_uri(entry.path or "") is None:
         raise FormatError(f"expected the URI of a skill's folder, found {quote(entry.path)}", where=f"{where}.path")
 

@@ -425,8 +425,7 @@ def two_lines(name: str, one: tuple[Wanted, str], other: tuple[Wanted, str]) -> 
     """Return the error for two different lines for one skill; each argument is a line and the path of its package."""
     both = (f"{f'{path}/' if path else ''}{INTENT}: {clean(spell_toml(line.spell()))}" for line, path in (one, other))
     message = f"two packages want different lines for {name}: {'; '.join(both)}"
-    hint = "one lock has one version: write the same line into both files"
-    return FormatError(message, where=posixpath.join(one[1], INTENT), hint=hint)
+    return FormatError(message, where=posixpath.join(one[1], INTENT), hint="write the same line into both files")
 
 
 def is_fixed(wanted: Wanted, entry: Locked) -> bool:

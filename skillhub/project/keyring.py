@@ -27,9 +27,7 @@ class Keyring:
             folder = os.environ.get(name)
             if folder and not os.path.isabs(folder):
                 message = f"expected the absolute path of a folder for the keyring, found {quote(folder)}"
-                raise UsageError(
-                    message, where=name, hint="unset it, or let it name a folder outside of your projects"
-                )
+                raise UsageError(message, where=name, hint="unset it, or name a folder outside of your projects")
 
     def get(self, secret: Secret) -> str | None:
         """Return the value; None if the keyring has none.

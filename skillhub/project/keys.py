@@ -137,8 +137,7 @@ def decrypted(data: bytes, path: str, passphrase: bytes | None) -> PrivateKey:
     """
     is_encrypted = b"ENCRYPTED" in data
     if is_encrypted and passphrase is None:
-        hint = "SKILLHUB_PASSPHRASE may hold it; on a terminal you are asked"
-        raise PassphraseNeeded("the key has a passphrase, and none was given", where=path, hint=hint)
+        raise PassphraseNeeded("the key has a passphrase", where=path, hint="SKILLHUB_PASSPHRASE may hold it")
     with hinting(where=path, kinds=FormatError):
         return PrivateKey.load(data, passphrase if is_encrypted else None)
 

@@ -286,8 +286,7 @@ def _files(agent: str, scope: Scope, project: str, home: str, environ: Mapping[s
         beside = (os.path.join(folder, ".env") for folder in (project, os.path.dirname(each.path)))
         is_linked = each.path in map(os.path.realpath, beside)
         if is_linked or os.path.basename(each.path).casefold().startswith(".env"):
-            hint = "skillhub writes nothing into .env files: remove the link"
-            raise StateError(f"the configuration of {name} is a link to a .env file", where=each.path, hint=hint)
+            raise StateError("the configuration is a link to a .env file", where=each.path, hint="remove the link")
     return found
 
 

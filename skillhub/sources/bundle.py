@@ -138,8 +138,7 @@ class SkillBundle:
                 break
             at += len(each)
         if at != len(data):
-            message = f"expected a bundle as skillhub writes it, found something else at byte {at}"
-            raise WrongBytes(message, where=where, hint="export the bundle again, and copy it unchanged")
+            raise WrongBytes(f"the bundle is damaged at byte {at}", where=where, hint="export and copy it again")
         return found
 
 

@@ -370,8 +370,7 @@ class FolderSnapshot:
                 file = SnapshotNode("file", bool(status.st_mode & 0o100), status.st_size)
                 found[path] = file if stat.S_ISREG(status.st_mode) else SnapshotNode("link")
                 if len(found) > _NODES_MAX:
-                    hint = "name the folder in it that holds the skills"
-                    raise FormatError(f"expected at most {_NODES_MAX} files, found more", where=self._path, hint=hint)
+                    raise FormatError(f"more than {_NODES_MAX} files", where=self._path, hint="name a folder of it")
         except OSError as error:
             raise files.disk_error(error, error.filename or self._path) from error
         return found

@@ -88,8 +88,7 @@ class Site:
         except WrongBytes as error:
             self._downloads.doubt()
             message = f"{release.name} does not match its digest: {error.message}"
-            hint = "the site changed the file without its digest, or someone tampered with it; ask its operator"
-            raise WrongBytes(message, where=release.url, hint=hint) from error
+            raise WrongBytes(message, where=release.url, hint="ask its operator whether it was replaced") from error
         return _opened(answer, _kind(answer, release))
 
     @cached_property

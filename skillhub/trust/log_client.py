@@ -91,8 +91,7 @@ class RegistryLog:
     def __init__(self, announced: AnnouncedLog, folder: str, get: Get, head: Callable[[], bytes]) -> None:
         url, root, key = announced
         if key is None:
-            message = "the registry announced a log before, and announces none now"
-            raise BadLog(message, where=url, hint="ask its operator; without its log a release could stay secret")
+            raise BadLog("the registry no longer announces its log", where=url, hint="ask its operator")
         self._url = url
         self._origin = log.origin_of(root)
         self._key = key

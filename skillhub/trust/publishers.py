@@ -176,8 +176,7 @@ def judge(
         return _by_key(envelope, trusted, revoked)
     verdict = _by_certificate(envelope, trusted, revoked, now)
     if verdict.expired and envelope.tree.digest not in locked:
-        message = f"expected a certificate that is still valid at {now:%Y-%m-%d}, found one that has expired"
-        raise BadSignature("certificate-expired", message, where=SIGNATURE)
+        raise BadSignature("certificate-expired", f"the certificate expired before {now:%Y-%m-%d}", where=SIGNATURE)
     return verdict
 
 

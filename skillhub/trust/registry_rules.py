@@ -72,11 +72,9 @@ def agrees(release: Release, *, name: str, version: str | None, tree: Digest) ->
     if release.tree not in (None, tree):
         raise WrongBytes(f"expected the tree {release.tree}, found {tree}", where=release.url)
     if release.name != name:
-        message = f"expected the skill {quote(release.name)}, its SKILL.md says {quote(name)}"
-        raise SourceMismatch(message, where=release.url)
+        raise SourceMismatch(f"expected {quote(release.name)}, SKILL.md says {quote(name)}", where=release.url)
     if release.version not in (None, version):
-        message = f"expected version {quote(release.version)}, its SKILL.md says {quote(version)}"
-        raise SourceMismatch(message, where=release.url)
+        raise SourceMismatch(f"expected {quote(release.version)}, SKILL.md says {quote(version)}", where=release.url)
 
 
 def checked(release: Release, data: bytes) -> bytes:

@@ -199,8 +199,7 @@ class NameConstraints:
                 or (permitted and not any(_within(name, base) for base in permitted))
                 or any(_within(name, base) for base in excluded)
             ):
-                message = f"a name that its CA may not certify: {quote(str(name.value))}"
-                raise BadSignature("name-constraints", message, where=where)
+                raise BadSignature("name-constraints", f"forbidden by its CA: {quote(str(name.value))}", where=where)
 
 
 def names_of(subject: x509.Name, alternative: object) -> tuple[x509.GeneralName, ...]:

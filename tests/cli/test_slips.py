@@ -84,7 +84,7 @@ def test_attack_a_hint_repeats_no_secret(shell, typed, more):
         ("show localhost:8000", "put https:// or http:// before a host: https://localhost:8000; ./ before a path"),
         ("list --project nix", "--project names the project's folder"),
         ("install skillhub.lock", "a name is of a-z"),
-        ("install github:code-review --agent codex,cursor", "name each in an option of its own: --agent A --agent B"),
+        ("install github:code-review --agent codex,cursor", "repeat the option: --agent A --agent B"),
         ("install github:", "skillhub source show github lists what it has; put ./ before a path"),
         ("install foo:bar:baz", "a name is of a-z, 0-9 and single hyphens, at most 64; put ./ before a path"),
         ("source add x http://127.0.0.1:9", "check the address, the network and the settings of your proxy"),
