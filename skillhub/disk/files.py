@@ -117,7 +117,7 @@ def program(name: str, environ: Mapping[str, str]) -> str | None:
 
     By its name alone, Windows would first look for it in the working folder.
     """
-    file = f"{name}.exe" if os.name == "nt" else name
+    file = f"{name.lower().removesuffix('.exe')}.exe" if os.name == "nt" else name
     paths = (os.path.join(folder, file) for folder in search_path(environ).split(os.pathsep) if folder)
     return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), None)
 

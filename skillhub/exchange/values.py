@@ -178,7 +178,10 @@ def become(words: Sequence[str], environ: Mapping[str, str]) -> int:
     passed = {name: value for name, value in environ.items() if name not in _OWN_SECRETS}
     try:
         if sys.platform == "win32":
-            return subprocess.run(words, env=passed, check=False).returncode
+            path = words[0] if os.path.dirname(words[0]) else files.program(words[0], environ)
+            if path is None:
+                raise FileNotFoundError
+            return subprocess.run([path, *words[1:]], env=passed, check=False).returncode
         # Python ignores these signals, and the program would inherit that.
         for name in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(name, signal.SIG_DFL)

@@ -246,6 +246,7 @@ def _widest(narrowed: str) -> str:
     return f"{narrowed[:-2]}*" if narrowed.endswith(" *") else narrowed
 
 
+@lru_cache(maxsize=2048)
 def _host(value: str) -> str:
     """Return the normalized host: an address in its usual form, a name in punycode without its last dot."""
     value = value.strip("[]").rstrip(".")

@@ -36,6 +36,7 @@ def windows(monkeypatch):
 )
 def test_attack_windows_starts_no_git_of_the_working_folder(windows, path, found):
     assert files.program("git", {} if path is None else {"PATH": path}) == found
+    assert files.program("GIT.EXE", {} if path is None else {"PATH": path}) == found
 
 
 def test_attack_git_is_started_by_its_whole_path(tmp_path):
