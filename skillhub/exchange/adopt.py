@@ -14,7 +14,7 @@ from skillhub.disk import files
 from skillhub.disk.folders import compare
 from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SecurityError, SourceError, UsageError
 from skillhub.exchange.other_locks import NoOrigin, Origin, OtherLock, noted_by_gh, parse_other_lock
-from skillhub.formats.text import command, grouped, is_inner_path, quote
+from skillhub.formats.text import command, did_you_mean, grouped, is_inner_path, quote, spelled_like
 from skillhub.install.admission import admit
 from skillhub.install.apply import apply, carry_out
 from skillhub.install.candidates import Candidate
@@ -221,7 +221,7 @@ def _adoptable_skills(names: Sequence[str], state: State, ports: Ports) -> Itera
         if name in state.lock.skills:
             raise UsageError(f"{name} is managed already", hint=f"{command(scope, 'list')} shows installed skills")
         if name not in paths:
-            hint = f"{command(scope, 'list')} shows all"
+            hint = did_you_mean(spelled_like(name, paths), f"{command(scope, 'list')} shows all")
             raise NotFound(f"no agent's folder has an unmanaged skill {quote(name)}", hint=hint)
     for name in names or sorted(paths):
         if name in state.lock.skills:

@@ -213,6 +213,7 @@ def test_adopt_disables_a_skill_with_an_open_need(shell):
 
 def test_a_managed_skill_is_not_adopted_again(found):
     assert found.run("adopt", "absent", *YES).status == 3
+    assert "did you mean loose? skillhub list shows all" in found.run("adopt", "lose", *YES).err
     assert found.run("adopt", "loose", *YES).status == 0
     assert found.run("adopt", "loose", *YES).status == 2
     again = found.run("adopt", *YES, "--json")
