@@ -14,7 +14,7 @@ from skillhub.disk import files
 from skillhub.disk.folders import compare
 from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SecurityError, SourceError, UsageError
 from skillhub.exchange.other_locks import NoOrigin, Origin, OtherLock, noted_by_gh, parse_other_lock
-from skillhub.formats.text import command, did_you_mean, grouped, is_inner_path, quote, spelled_like
+from skillhub.formats.text import as_command, command, did_you_mean, grouped, is_inner_path, quote, spelled_like
 from skillhub.install.admission import admit
 from skillhub.install.apply import apply, carry_out
 from skillhub.install.candidates import Candidate
@@ -237,8 +237,8 @@ def _adoptable(name: str, paths: Iterable[str], scope: Scope) -> AdoptableSkill 
     real = {os.path.realpath(path) for path in real_copies}
     for path in others:
         if (target := os.path.realpath(path)) not in real:
-            install = command(scope, "install", target)
-            return LeftOut(name, "link", f"{path} is a link to {target}; if that is intended: {install}")
+            instead = f"{as_command('rm', path)}, then {command(scope, 'install', target)}"
+            return LeftOut(name, "link", f"{path} is a link to {target}; to install that skill: {instead}")
     return AdoptableSkill(name, real_copies, others)
 
 

@@ -317,7 +317,9 @@ def foreign_error(path: str, project: Project) -> StateError:
     """Return the error for a file or folder in the way that is not from skillhub, which never removes it."""
     hint = "move it away, or remove it, then run the command again"
     name = os.path.basename(path)
-    if name not in project.last_lock().skills and os.path.isfile(os.path.join(path, SKILL_MD)):
+    is_inside = files.is_within(path, project.base)  # adopt follows no other link
+    is_skill = is_inside and os.path.isfile(os.path.join(path, SKILL_MD))
+    if is_skill and name not in project.last_lock().skills:
         hint = f"{command(project.scope, 'adopt', name)} locks the skill that is there; or {hint}"
     return StateError("another file or folder, not from skillhub, is in the way", where=path, hint=hint)
 

@@ -165,9 +165,14 @@ def test_a_link_out_of_the_project_is_refused_and_left(shell):
     link.symlink_to(shell.folder / "dev/mine")
     done = shell.run("adopt", *YES, "--json")
     assert done.status == 6
-    assert done.json["refused"][0]["code"] == "link"
+    (left,) = done.json["refused"]
+    assert (left["code"], "adopt" in shell.run("install", shell.folder / "dev/mine", *YES).err) == ("link", False)
     assert os.readlink(link) == str(shell.folder / "dev/mine")
     assert not (shell.project / "skillhub.lock").exists()
+    away, again = left["message"].partition("to install that skill: ")[2].split(", then skillhub ")
+    assert away == f"rm {link}"
+    link.unlink()
+    assert shell.run(*again.split(), *YES).status == 0
 
 
 def test_copies_that_differ_are_refused_and_the_others_adopted(found):
