@@ -81,7 +81,7 @@ class OpenNetwork:
         """Call this once before the next request, as ``Ports.before_requests`` does."""
         self._before_requests = [call]
 
-    def open_registry(self, source: Source, root: bytes | None = None) -> TufRegistry:
+    def open_registry(self, source: Source, root: bytes | None = None, name: str = "") -> TufRegistry:
         """Return the registry of a source, with verified and fresh metadata."""
         if source in self._registries:
             return self._registries[source]
@@ -93,7 +93,8 @@ class OpenNetwork:
         with ExitStack() as undo:
             if root is not None and not os.path.exists(kept):
                 undo.callback(rmtree, kept, ignore_errors=True)
-            opened = TufRegistry.open(source.url, root or self.sources.root(source), fetcher, kept, self._clock)
+            first_root = root or self.sources.root(source)
+            opened = TufRegistry.open(source.url, first_root, fetcher, kept, self._clock, name)
             undo.pop_all()
         if opened.log is not None:
             opened.log.is_bundled = self.bundle is not None

@@ -88,7 +88,7 @@ class Network(Protocol):
         """Call this once before the next request, when the modules for requests are loaded."""
         ...
 
-    def open_registry(self, source: Source, root: bytes | None = None) -> Registry:
+    def open_registry(self, source: Source, root: bytes | None = None, name: str = "") -> Registry:
         """Return the registry of a source, as ``Ports.open_registry`` does."""
 
     def open_place(
@@ -166,13 +166,14 @@ class Ports:
     bundle: str | None = None
     bundled: Callable[[Digest], Unpacked | None] | None = None
 
-    def open_registry(self, source: Source, root: bytes | None = None) -> Registry:
+    def open_registry(self, source: Source, root: bytes | None = None, name: str = "") -> Registry:
         """Return the registry of a source, its metadata verified.
 
         Args:
             source: The source.
             root: Its first root, if that is trusted only after the registry verifies: before, nothing of the registry
                 is remembered.
+            name: A skill that the caller wants next, which the registry is asked about meanwhile.
 
         Raises:
             Forbidden: a line of a policy forbids the registry, or requires witnesses that it lacks.
@@ -180,7 +181,7 @@ class Ports:
         """
         self.check_allowed(source.url, source.root)
         with hinting(unreachable_hint(source.alias), kinds=SourceError):
-            registry = self.network.open_registry(source, root)
+            registry = self.network.open_registry(source, root, name)
         if source.root is not None:
             self.policies.refuse_unwitnessed(source.alias, source.root, registry.cosigned_by)
             self.advisories.add_opened(source.root, registry.advisories)
@@ -230,7 +231,7 @@ class Ports:
             SourceError, SecurityError, FormatError: it cannot be opened.
         """
         if source.root is not None:
-            return self.open_registry(source).release_index([name])
+            return self.open_registry(source, name=name).release_index([name])
         index = self.open_place(source.ref, named_by=source.named_by).index((name,))
         return replace(index, skills={name: index.releases(name)}, admissions={})
 

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, partial
@@ -128,6 +128,20 @@ def fetch_root(url: str, fetcher: Fetcher) -> bytes:
     return data
 
 
+def _publisher_of(name: str, url: str, fetcher: Fetcher) -> str:
+    """Return the publisher of ``name`` from the public listing: a hint, which signed documents must confirm."""
+    where = f"{url}/{WELL_KNOWN}/{skill_path(name)}"
+    try:
+        data = fetcher.get(where, cap=DOCUMENT_CAP).data
+    except NotFound as error:
+        raise NotFound(f"there is no skill {quote(name)}", where=url) from error
+    with translated(url):
+        first = discovery.parse_skill(data, where)[0]
+    if first.publisher is None or first.name != name:
+        raise FormatError(f"expected the releases of {quote(name)}, found {quote(first.name)}'s", where=where)
+    return first.publisher
+
+
 @dataclass(frozen=True, slots=True)
 class _Published:
     """The admission of one publisher, and its releases by name."""
@@ -150,11 +164,14 @@ class TufRegistry:
         self._fetcher, self._updater, self._folder = fetcher, updater, folder
         self._timestamp = self._kept_timestamp()
         self._owners: dict[str, _Published] = {}
+        self._asked: Mapping[str, Future[str]] = {}
         self._is_log_checked = False
         self.log: RegistryLog | None = None
 
     @classmethod
-    def open(cls, url: str, root: bytes, fetcher: Fetcher, folder: str, time: ShownTime | None = None) -> Self:
+    def open(
+        cls, url: str, root: bytes, fetcher: Fetcher, folder: str, time: ShownTime | None = None, name: str = ""
+    ) -> Self:
         """Return the registry at ``url``, its metadata updated and verified.
 
         Args:
@@ -163,6 +180,7 @@ class TufRegistry:
             fetcher: Fetches documents and artifacts.
             folder: The folder of this registry's trusted metadata; it protects against rollback.
             time: The time by which expiry is judged; None for the machine's clock alone.
+            name: A skill that the caller wants next: who publishes it is asked meanwhile, if it is not known.
 
         Raises:
             SecurityError: the metadata is expired (``metadata-expired``), older than before (``rollback``), lacks
@@ -173,13 +191,17 @@ class TufRegistry:
             StateError: the disk refuses.
         """
         base = url.rstrip("/")
-        with translated(base, time), lock(os.path.join(folder, "lock")):
+        asked = dict[str, Future[str]]()
+        with translated(base, time), lock(os.path.join(folder, "lock")), ExitStack() as meanwhile:
+            if is_name(name) and name not in owners(folder):
+                asked[name] = meanwhile.enter_context(_in_background(partial(_publisher_of, name, base, fetcher)))
             is_new = not os.path.exists(os.path.join(folder, "snapshot.json"))
             bridge = _Bridge(fetcher, f"{base}/{registry_metadata.METADATA_BUNDLE_PATH}" if is_new else None)
             updater = _Client(folder, f"{base}/metadata/", bridge, root, time)
             updater.refresh()
             updater.keep_bundled(bridge)
             registry = cls(base, Digest.of(root), fetcher, updater, folder)
+            registry._asked = asked
             if updater.log_key is not None or os.path.exists(os.path.join(folder, roles.LOG_SEEN)):
                 # Most registries have no log: an install loads this module only for those that do.
                 from skillhub.trust.log_client import AnnouncedLog, RegistryLog  # noqa: PLC0415
@@ -341,7 +363,8 @@ class TufRegistry:
             # If the name has a new owner since, the public listing names it.
             with suppress(NameNotOwned, NotFound):
                 return self._load(name, known)
-        return self._load(name, self._ask(name))
+        asked = self._asked.get(name)
+        return self._load(name, asked.result() if asked else _publisher_of(name, self.url, self._fetcher))
 
     def _load(self, name: str, publisher: str) -> _Published:
         """Return the signed admission and releases of ``publisher``, after the check that it owns ``name``.
@@ -373,19 +396,6 @@ class TufRegistry:
         found = _Published(admission, absolute)
         self._owners |= dict.fromkeys(admission.names, found)
         return found
-
-    def _ask(self, name: str) -> str:
-        """Return the publisher of ``name`` from the public listing: a hint, which signed documents must confirm."""
-        where = f"{self.url}/{WELL_KNOWN}/{skill_path(name)}"
-        try:
-            data = self._fetcher.get(where, cap=DOCUMENT_CAP).data
-        except NotFound as error:
-            raise NotFound(f"there is no skill {quote(name)}", where=self.url) from error
-        with translated(self.url):
-            first = discovery.parse_skill(data, where)[0]
-        if first.publisher is None or first.name != name:
-            raise FormatError(f"expected the releases of {quote(name)}, found {quote(first.name)}'s", where=where)
-        return first.publisher
 
     def document(self, path: str, parse: Callable[[bytes, str], _Parsed]) -> _Parsed | None:
         """Return the parsed target ``path``; None if none is signed. A kept file with the signed digest is reused.

@@ -22,11 +22,12 @@ class Machine(World):
 
     road: Fetcher
 
-    def _open(self, source: Source, root: bytes | None = None) -> TufRegistry:
+    def _open(self, source: Source, root: bytes | None = None, name: str = "") -> TufRegistry:
         if source.alias not in self._opened:
             self.opened.append(source.alias)
             root = self.sources.root(source)
-            self._opened[source.alias] = TufRegistry.open(source.url, root, self.road, self.trust_folder(source))
+            folder = self.trust_folder(source)
+            self._opened[source.alias] = TufRegistry.open(source.url, root, self.road, folder, name=name)
         return self._opened[source.alias]
 
     def trust_folder(self, source: Source) -> str:

@@ -40,7 +40,7 @@ class Listing:
 def look(world, query, registry=None, skills=(), limit=8):
     ports = world.ports()
     if registry is not None:
-        ports = replace(ports, network=replace(ports.network, open_registry=lambda source, root: registry))
+        ports = replace(ports, network=replace(ports.network, open_registry=lambda *_: registry))
     listed = listings(ports, needed=not skills)
     return search(query, skills, limit, listed.each), listed.warnings
 

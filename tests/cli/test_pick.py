@@ -97,7 +97,7 @@ class Listing:
 
 
 def offered(world, **registries):
-    def opened(source, root):
+    def opened(source, *_):
         found = registries.get(source.alias)
         if found is None:
             raise SourceError("it cannot be reached")

@@ -242,7 +242,7 @@ class Cut:
     def __init__(self):
         self.asked = []
 
-    def open_registry(self, source, root=None):
+    def open_registry(self, source, root=None, name=""):
         self._cut(source.url)
 
     def open_place(self, ref, pin=None, *, named_by="person", check_allowed=None):

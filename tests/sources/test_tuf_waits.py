@@ -7,15 +7,17 @@ import pytest
 from skillhub.errors import BadLog, NotFound, SourceError
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import rotate
-from tests.support.registry import Simulator, Waits
+from skillhub.sources.registry_client import TufRegistry
+from tests.support.registry import URL, Simulator, Waits
 
-LOG = ("targets/log/*.head", ".well-known/agent-skills/skills/*")
-TOGETHER = [("targets/ns/*", "metadata/*.releases-*.json"), ("targets/publishers/*", "targets/idx/*")]
+FIRST = ("metadata/2.root.json", ".well-known/agent-skills/skills/*")
+LAST = ("targets/publishers/*", "targets/idx/*")
 
 
 def installed(hub, folder, log=False):
     """Return the number of waits before the artifact of a skill."""
-    waits = Waits(hub, [*TOGETHER, *([LOG] if log else [])])
+    logged = ("targets/log/*.head",) if log else ()
+    waits = Waits(hub, [FIRST, ("targets/ns/*", "metadata/*.releases-*.json"), (*LAST, *logged)])
     registry = waits.open(folder)
     (release,) = registry.release_index(["hello"]).releases("hello")
     registry.advisories()
@@ -24,12 +26,12 @@ def installed(hub, folder, log=False):
 
 
 @pytest.mark.parametrize("log", [False, True])
-def test_first_install_of_a_skill_takes_six_waits_and_one_for_a_log(tmp_path, log):
+def test_first_install_of_a_skill_takes_five_waits_and_one_for_a_log(tmp_path, log):
     hub = Simulator(tmp_path, log=log)
     hub.publish()
-    assert installed(hub, tmp_path / "new", log) == 6 + log
+    assert installed(hub, tmp_path / "new", log) == 5 + log
     hub.open(tmp_path / "known")  # as `source add` does
-    assert installed(hub, tmp_path / "known", log) == 5 + log
+    assert installed(hub, tmp_path / "known", log) == 4 + log
 
 
 def test_attack_a_log_that_is_not_served_is_reported_before_a_missing_skill(tmp_path):
@@ -49,7 +51,32 @@ def test_key_rotation_takes_two_more_waits(tmp_path):
     hub.publish()
     rotate(hub.dir.path, "timestamp", Signing(now=hub.when))
     hub.pull()
-    assert installed(hub, tmp_path / "new") == 6 + 2  # for new keys, and without the old ones
+    assert installed(hub, tmp_path / "new") == 5 + 2  # for new keys, and without the old ones
+
+
+@pytest.mark.parametrize("error", [SourceError("the server answered 500"), NotFound("gone")])
+def test_failure_of_an_early_question_for_the_publisher_is_ignored_until_the_answer_is_needed(tmp_path, error):
+    hub = Simulator(tmp_path)
+    hub.publish()
+
+    def fail(asked):
+        if asked.startswith(".well-known/"):
+            raise error
+
+    hub.before = fail
+    registry = TufRegistry.open(URL, hub.root, hub, str(tmp_path / "m"), name="hello")
+    assert registry.advisories()
+    with pytest.raises(type(error)):
+        registry.release_index(["hello"])
+
+
+def test_the_publisher_of_a_skill_is_asked_for_once(tmp_path):
+    hub = Simulator(tmp_path)
+    hub.publish()
+    for _ in range(2):
+        registry = TufRegistry.open(URL, hub.root, hub, str(tmp_path / "m"), name="hello")
+        assert registry.release_index(["hello"]).names == ("hello",)
+    assert hub.asked[".well-known/agent-skills/skills/hello.json"] == 1
 
 
 def test_failure_of_early_releases_is_ignored_until_the_name_is_verified(hub, tmp_path):

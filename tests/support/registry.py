@@ -159,7 +159,7 @@ class Waits:
         self._turn = threading.Lock()
 
     def open(self, folder: object) -> TufRegistry:
-        return TufRegistry.open(URL, self._hub.root, self, str(folder))
+        return TufRegistry.open(URL, self._hub.root, self, str(folder), name="hello")
 
     def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Response:
         path = url.removeprefix(URL + "/")

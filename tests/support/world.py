@@ -170,7 +170,7 @@ class World:
     def _simulator(self, url: str) -> object:
         return next(iter(self.registries.values()))
 
-    def _open(self, source: Source, root: bytes | None = None) -> TufRegistry:
+    def _open(self, source: Source, root: bytes | None = None, name: str = "") -> TufRegistry:
         if source.alias not in self._opened:
             while self.network.waiting:
                 self.network.waiting.pop()()
@@ -178,7 +178,7 @@ class World:
             fetcher = embedded() if source.embedded else self.registries[source.alias]
             metadata = self.folder / "metadata" / f"{source.alias}-{len(self.opened)}"
             root = root or self.sources.root(source)
-            self._opened[source.alias] = TufRegistry.open(source.url, root, fetcher, str(metadata))
+            self._opened[source.alias] = TufRegistry.open(source.url, root, fetcher, str(metadata), name=name)
         return self._opened[source.alias]
 
     def install(self, *refs: str, answers: Answers | None = None, **options: object):
