@@ -43,10 +43,10 @@ def view_source(source: Source, sources: Sources, now: datetime) -> SourceView:
         FormatError: the stored metadata is damaged.
         StateError: it cannot be read.
     """
-    first = roles.view_root(sources.root(source), source.url)
+    first = roles.RootFile.parse(sources.root(source), source.url).signed
     folder = sources.metadata(source)
     newest = roles.kept_metadata(folder, roles.ROOT)
-    root = roles.view_root(newest, folder) if newest else first
+    root = roles.RootFile.parse(newest, folder).signed if newest else first
     metadata = roles.metadata_files(folder, _ROLES)
     offline = (entry for entry in metadata if not roles.rule_of(entry.role).online)
     late = tuple(entry for entry in offline if entry.expires_within(roles.CEREMONY_DAYS, now))

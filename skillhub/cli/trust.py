@@ -34,7 +34,7 @@ from skillhub.sources.configured import ProjectSources, Source, Sources, check
 from skillhub.sources.git_program import SAYS
 from skillhub.trust import x509
 from skillhub.trust.keys import Identity, PublicKey
-from skillhub.trust.roles import view_root
+from skillhub.trust.roles import RootFile
 
 SourceName = Annotated[str, Arg("NAME", "The source's alias.")]
 SourceNames = Annotated[Strings, Arg("[NAME]...", "Sources (default: all without a root).")]
@@ -242,7 +242,7 @@ def source_trust(common: Common, name: SourceName, root: Root = None, fingerprin
 def _pin(root: str | None, fingerprint: str | None) -> Pin:
     data = read_file(root, ROOT_CAP) if root else None
     with hinting("a registry is known by its first root, metadata/1.root.json"):
-        if data is not None and (version := view_root(data, root or "").version) != 1:
+        if data is not None and (version := RootFile.parse(data, root or "").signed.version) != 1:
             raise UsageError(f"--root: expected the first root, found version {version}", where=root)
     try:
         return Pin(data, Digest.parse(fingerprint, "--fingerprint") if fingerprint is not None else None)

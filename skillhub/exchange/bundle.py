@@ -15,7 +15,7 @@ from skillhub.install.obtain import by_lock, no_scan
 from skillhub.model.reference import Mcp, parse_remote
 from skillhub.project.project import Project
 from skillhub.sources.bundle import CAP, SkillBundle
-from skillhub.trust.roles import view_expiry
+from skillhub.trust.roles import MetadataFile
 
 __all__ = ["CAP", "export", "hold_to_lock", "usable_until"]
 _TIMESTAMP = "/metadata/timestamp.json"
@@ -98,5 +98,5 @@ def hold_to_lock(bundle: SkillBundle, project: Project, *, frozen: bool) -> None
 
 def usable_until(bundle: SkillBundle) -> str | None:
     """Return the earliest expiry of registry metadata in the bundle (UTC); None if the bundle has none."""
-    expiries = (view_expiry(data, key)[1] for key, (_, data) in bundle.answers.items() if key.endswith(_TIMESTAMP))
-    return min(expiries, default=None)
+    timestamps = ((key, data) for key, (_, data) in bundle.answers.items() if key.endswith(_TIMESTAMP))
+    return min((MetadataFile.parse(data, key).signed.expires for key, data in timestamps), default=None)

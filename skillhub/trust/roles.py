@@ -143,25 +143,6 @@ class RootFile(ExtensibleDocument):
     signed: RootView
 
 
-def view_root(data: bytes, where: str) -> RootView:
-    """Return the view of a root that is already trusted.
-
-    Raises:
-        FormatError: the document is no root.
-    """
-    return RootFile.parse(data, where).signed
-
-
-def view_expiry(data: bytes, where: str) -> tuple[int, str]:
-    """Return version and expiry (UTC) of any trusted metadata.
-
-    Raises:
-        FormatError: the document is no metadata.
-    """
-    signed = MetadataFile.parse(data, where).signed
-    return signed.version, signed.expires
-
-
 @dataclass(frozen=True, slots=True)
 class MetadataExpiry:
     """The version and the expiry (UTC) of one metadata file."""
@@ -183,7 +164,8 @@ def metadata_files(folder: str, roles: Iterable[str]) -> tuple[MetadataExpiry, .
         StateError: a file cannot be read.
     """
     documents = ((role, kept_metadata(folder, role)) for role in roles)
-    return tuple(MetadataExpiry(role, *view_expiry(data, folder)) for role, data in documents if data)
+    views = ((role, MetadataFile.parse(data, folder).signed) for role, data in documents if data)
+    return tuple(MetadataExpiry(role, view.version, view.expires) for role, view in views)
 
 
 def kept_metadata(folder: str, role: str) -> bytes | None:

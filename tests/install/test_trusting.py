@@ -10,7 +10,7 @@ from skillhub.audit.sources import view_source
 from skillhub.errors import BadMetadataSignature, Forbidden, FormatError, NotFound, Refused, UsageError, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.install.trusted_sources import Pin, add_source, trust_source
-from skillhub.trust.roles import view_root
+from skillhub.trust.roles import RootFile
 from tests.support.registry import URL, Simulator
 from tests.support.world import NOW, Answers, World
 
@@ -181,8 +181,8 @@ def test_an_invalid_root_is_a_format_error(world: World) -> None:
         b'{"signed": {"version": 1, "expires": "x", "roles": {"root": 3}}}',
     ):
         with pytest.raises(FormatError):
-            view_root(data, "here")
-    assert view_root(root_of(world), "here").version == 1
+            RootFile.parse(data, "here")
+    assert RootFile.parse(root_of(world), "here").signed.version == 1
 
 
 def test_a_policy_with_a_root_only_permits_the_registry_with_that_root(world: World) -> None:

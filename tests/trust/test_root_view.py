@@ -5,7 +5,7 @@ import json
 import pytest
 
 from skillhub.errors import FormatError
-from skillhub.trust.roles import changes, view_expiry, view_root
+from skillhub.trust.roles import MetadataFile, RootFile, changes
 
 ROLES = {"root": {"threshold": 2, "keyids": ["a", "b"]}, "targets": {"threshold": 1, "keyids": ["c"]}}
 SIGNED = {"version": 3, "expires": "2027-01-01T00:00:00Z", "roles": ROLES}
@@ -16,18 +16,19 @@ def spelled(**change):
 
 
 def test_root_is_read_role_by_role():
-    found = view_root(spelled(), "here")
+    found = RootFile.parse(spelled(), "here").signed
     roles = {name: (role.threshold, role.keyids) for name, role in found.roles.items()}
     assert (found.version, found.expires) == (3, SIGNED["expires"])
     assert roles == {"root": (2, ("a", "b")), "targets": (1, ("c",))}
-    assert view_expiry(spelled(), "here") == (3, SIGNED["expires"])
+    view = MetadataFile.parse(spelled(), "here").signed
+    assert (view.version, view.expires) == (3, SIGNED["expires"])
 
 
 def test_largest_root_is_read():
     largest = spelled().ljust(4 << 20)
-    assert view_expiry(largest, "here")[0] == 3
+    assert MetadataFile.parse(largest, "here").signed.version == 3
     with pytest.raises(FormatError):
-        view_expiry(largest + b" ", "here")
+        MetadataFile.parse(largest + b" ", "here")
 
 
 @pytest.mark.parametrize(
@@ -38,22 +39,22 @@ def test_largest_root_is_read():
     ],
 )
 def test_invalid_metadata_has_no_view(data):
-    for view in (view_root, view_expiry):
+    for view in (RootFile, MetadataFile):
         with pytest.raises(FormatError) as caught:
-            view(data, "here")
+            view.parse(data, "here")
         assert caught.value.where.startswith("here")
 
 
 @pytest.mark.parametrize("roles", [None, [], {"root": None}, {"root": {}}, {"root": {"threshold": 1}}])
 def test_document_without_roles_has_no_view_of_a_root(roles):
     with pytest.raises(FormatError):
-        view_root(spelled(roles=roles), "here")
-    assert view_expiry(spelled(roles=roles), "here")[0] == 3
+        RootFile.parse(spelled(roles=roles), "here")
+    assert MetadataFile.parse(spelled(roles=roles), "here").signed.version == 3
 
 
 def test_changes_between_two_roots_are_listed():
     now = {"root": {"threshold": 1, "keyids": ["b", "d"]}, "mirrors": {"threshold": 2, "keyids": ["e"]}}
-    before, after = (view_root(spelled(**change), "") for change in ({}, {"version": 4, "roles": now}))
+    before, after = (RootFile.parse(spelled(**change), "").signed for change in ({}, {"version": 4, "roles": now}))
     assert list(changes(before, after)) == [
         "root went from version 3 to 4",
         "mirrors gained the key e",
