@@ -57,15 +57,12 @@ class Store:
             StateError: the disk is full or read-only, or the user may not write.
         """
         path = self.path(tree.digest)
-        try:
+        with files.disk_errors(path):
             if os.path.lexists(path):
                 if not self.check(tree.digest):
                     return path
                 self.drop(tree.digest)
             self._write(path, tree)
-        except OSError as error:
-            hint = "free some space or fix the permissions, then run the command again"
-            raise StateError(f"cannot write to the store: {error.strerror}", where=path, hint=hint) from error
         return path
 
     def _write(self, path: str, tree: Tree) -> None:

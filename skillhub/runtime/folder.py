@@ -111,10 +111,8 @@ class Folder:
         expected = self.stamps.get(relative)
         if expected is None:
             self._no_file(relative, segments)
-        try:
+        with files.disk_errors(f"{self.path}/{relative}"):
             data = self._bytes(segments, expected, limit)
-        except OSError as error:
-            raise StateError(f"cannot be read: {error.strerror}", where=f"{self.path}/{relative}") from error
         if self.listing is not None:
             listed = self.listing.get(relative)
             if listed is None or sha256(data).hexdigest() != listed.sha256:
