@@ -106,7 +106,7 @@ class RegistryLog:
             # A search remembers the announcement of the log, too.
             known = 0, _digest(log.root_of({}, 0))
             with self._file.locked():
-                self._write(*known)
+                self._file.write(size=0, root=known[1])
         self._seen = known
         self._mutex = RLock()
         self._nodes: dict[TreeNode, bytes] = {}
@@ -197,10 +197,7 @@ class RegistryLog:
             with self._file.locked():
                 known = self._file.read()
                 if known is None or known[0] < checkpoint.size:
-                    self._write(checkpoint.size, _digest(checkpoint.root))
-
-    def _write(self, size: int, root: Digest) -> None:
-        self._file.write(size=size, root=root)
+                    self._file.write(size=checkpoint.size, root=_digest(checkpoint.root))
 
     def _prove(self, chunk: int, head: LogHead) -> None:
         if chunk not in self._chunks:
