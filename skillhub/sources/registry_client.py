@@ -102,7 +102,8 @@ def _in_background(work: Callable[[], _Done]) -> Iterator[Future[_Done]]:
 
 # A registry that changes the online keys of two roles every week makes 208 roots a year; python-tuf's limit of 256
 # would end it after 15 months, for new and old clients alike. These limits allow the same 131 MB of roots as its own.
-_ROOT_LIMITS = UpdaterConfig(max_root_rotations=4096, root_max_length=ROOT_CAP)
+# A name is in the third role or nowhere: targets, releases, a bin. Each document of 5 MB may fill 110 MB of memory.
+_LIMITS = UpdaterConfig(max_root_rotations=4096, root_max_length=ROOT_CAP, max_delegations=8)
 _BUNDLE_CAP = 8_000_000
 _PATTERNS_MAX = 10_000  # characters of the paths of delegated roles, with each of which each name is compared
 _Parsed = TypeVar("_Parsed")
@@ -455,7 +456,7 @@ class _Client(Updater):
 
     def __init__(self, folder: str, url: str, fetcher: _Bridge, root: bytes, time: ShownTime | None = None) -> None:
         registry_metadata.refuse_other_keys(root, url)
-        super().__init__(folder, url, fetcher=fetcher, config=_ROOT_LIMITS, bootstrap=root)
+        super().__init__(folder, url, fetcher=fetcher, config=_LIMITS, bootstrap=root)
         self.time = time
         if time is not None:
             # ``Updater`` has no argument for this; it checks the expiry of every role by this one attribute.

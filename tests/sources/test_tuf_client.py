@@ -1,9 +1,11 @@
 import json
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from ssl import DER_cert_to_PEM_cert
 
 import pytest
+from tuf.api.metadata import DelegatedRole, Delegations, Targets
 
 from skillhub.errors import (
     BadMetadata,
@@ -414,6 +416,23 @@ def test_attack_a_role_with_too_many_patterns_is_refused(hub, tmp_path, paths):
     hub.pull()
     with pytest.raises(BadMetadata, match="fewer or shorter paths"):
         hub.open(tmp_path / "m").release_index(["hello"])
+
+
+def test_attack_a_name_is_looked_for_in_few_of_very_many_roles(hub, tmp_path):
+    """In all of them it filled gigabytes of memory."""
+    state, keys = hub.dir.metadata(), hub.dir.keys()
+    releases = state.read(roles.RELEASES)
+    (owner,) = releases.delegations.keys
+    names = [f"{roles.RELEASES}-{number}" for number in range(40)]
+    many = {name: DelegatedRole(name, [owner], 1, False, paths=["idx/*"]) for name in names}
+    releases.delegations = Delegations(releases.delegations.keys, many)
+    state = state.changed({roles.RELEASES: releases, **{name: Targets() for name in names}}, keys.of, Dates(now()))
+    hub.dir.publish(state.files())
+    hub.pull()
+    with suppress(SkillhubError):
+        hub.open(tmp_path / "m").release_index(["hello"])
+    read = sum(count for path, count in hub.asked.items() if f".{roles.RELEASES}-" in path)
+    assert 0 < read <= 8
 
 
 def test_attack_a_role_whose_name_is_no_text_is_refused(hub, tmp_path):
