@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
+from typing import Final
 
 from skillhub.formats.text import clean, deferred, words
 from skillhub.model.finding import DECLARATIONS_UNKNOWN, NETWORK_UNKNOWN
@@ -186,6 +187,7 @@ def _capability_text(text: str) -> str:
 
 NAMES_MAX = 200  # more names become one `*`, since no person reads a longer list
 _MATCHES_MAX = 50_000
+_RENAMED_MAX = 16
 _BYTES_MAX = 4 * 1024 * 1024
 _NAME = rb"([A-Za-z_][A-Za-z0-9_]{0,254}+)(?![A-Za-z0-9_])"
 _CAPITALS = rb"([A-Z_][A-Z0-9_]{0,254}+)(?![A-Za-z0-9_])"
@@ -226,6 +228,9 @@ def _prefiltered(any_of: str, pattern: bytes) -> _PrefilteredPattern:
     return _PrefilteredPattern(tuple(map(str.encode, words(any_of))), literals, deferred(pattern))
 
 
+_ALWAYS: Final = Literals(b"")
+
+
 # The engine skips to the first characters of a pattern if each alternative begins with a letter.
 _READS = (
     _prefiltered("env", _ENVIRONMENT + rb"(?:" + _QUOTED + rb"|" + _MEMBER + rb"|[{(]" + _CAPITALS + rb"(?=[)}]))"),
@@ -245,7 +250,7 @@ _DOLLAR = _prefiltered("$", rb"\$\{?" + _NAME)
 _SHELL_READ = _prefiltered("$", rb"\$(?:[({][#!]?)?" + _CAPITALS)
 _BATCH_READ = _prefiltered("% !", rb"[%!]" + _NAME + rb"(?::[^%!\n]{0,99}+)?[%!]")
 _ENDS = rb"[ \t]{0,9}+(?:([),])|[;:}|\]\r\n]|\Z)"
-# The environment as a value.
+# The environment as a value; the text before it decides whether it only gets another name.
 _WHOLE = _prefiltered(
     "environ ENV .env process[",
     rb"(?:environb?|ENV(?<=[(=,* ]ENV)|process\??\.env|meta\.env|Bun\.env|Deno\.env|process\[[\"'`]env[\"'`]\])"
@@ -256,13 +261,6 @@ _PRINTS = (
     rb"(?:(?:print)?env(?:[ \t]++-0)?|set|export)[ \t]*+"
 )
 _ALL = (
-    # Under another name: `from os import environ as e`, `const { env } = process`.
-    _prefiltered("environ getenv", rb"\b(?:environb?|getenvb?)\s{1,9}as\s{1,9}\w"),
-    _prefiltered(
-        "process",
-        rb"\benv\b(?:\s{0,9}(?::|as\b)\s{0,9}(?:\{[^{}]{0,2000}\}|\w{1,30}))?[^{}=;]{0,300}\}"
-        rb"\s{0,9}(?:=|from)\s{0,9}[^;\n]{0,30}?process\b(?!\.)",
-    ),
     _prefiltered(
         "nviron ENV",
         rb"(?:environb?|ENV)(?<!\wenviron)(?<!\wenvironb)(?<!\wENV)\."
@@ -292,10 +290,17 @@ _ALL_IN_SHELL = _prefiltered(
     "env set export",
     rb"[\n;&|][ \t]*+(?:[({][ \t]*+" + _PRINTS + rb"[|>;`)}]|" + _PRINTS + rb"(?:[0-9]?[|>;](?!\w++[|)])|\n|\Z))",
 )
+_RENAMED = _prefiltered("environ getenv", rb"\b(?:environb?|getenvb?)\s{1,9}as\s{1,9}([A-Za-z_]\w{0,30})\b")
+_OF_PROCESS = _prefiltered(
+    "process",
+    rb"\benv\b(?:\s{0,9}(?::|as\b)\s{0,9}(?:\{([^{}]{0,2000})\}|(\w{1,30})))?[^{}=;]{0,300}\}"
+    rb"\s{0,9}(?:=|from)\s{0,9}[^;\n]{0,30}?process\b(?!\.)",
+)
 _OWNER = rb"(?:\w{1,30}\.)?\Z"
-_NOT_WHOLE = deferred(rb"(?:\bimport\b(?!\.)(?:[^\n;]*|\s*\([^)]*)|[\"']\s{1,9}(?:not\s{1,9})?in\s{1,9})" + _OWNER)
+_ASSIGNED = deferred(rb"([A-Za-z_]\w{0,30})\s{0,9}(?::[^=\n]{0,40})?=\s{0,9}" + _OWNER)
+_NOT_WHOLE = deferred(rb"(?:\bimport\b(?:[^\n;]*|\s*\([^)]*)|[\"']\s{1,9}(?:not\s{1,9})?in\s{1,9})" + _OWNER)
 _KEYS = deferred(rb"\{([^{}]*+)\}\s*+=\s*+" + _OWNER)
-_KEY = deferred(rb"(?:^|,)\s*+" + _NAME)
+_KEY = _PrefilteredPattern((b"",), _ALWAYS, deferred(rb"(?:^|,)\s*+" + _NAME))
 # A shell can be made to run any file. In these languages `$` has another meaning, so only names of secrets count.
 _NO_SHELL = deferred(r"(?i)\.(?:[cm]?[jt]s|[jt]sx|pyw?|rb|pl|php|lua|r|jl|go|rs|psm?1|bat|cmd|applescript)\Z")
 _SHEBANG = deferred(rb"(?:\xef\xbb\xbf)?#!(?![^\n]{0,200}\b(?:ba|da|k|z|a|fi|c|tc)?sh\b)")
@@ -322,7 +327,7 @@ def variables(files: Iterable[tuple[str, Letters]]) -> frozenset[str]:
 
     Variables of every process (``PATH``, ``HOME``) and those that shells set are left out; in shells so are names
     with lower-case letters. If a program takes the whole environment as a value (``os.environ.copy()``, ``env |``),
-    or gives it another name, ``*`` is one of the names: what the program reads from that value is unknown.
+    ``*`` is one of the names: whether the program only passes the environment on is unknown.
     """
     reader = _Reader()
     budget = _BYTES_MAX
@@ -357,13 +362,21 @@ class _Reader:
             self._add_names(self._matched_groups(pattern, data))
         for text in self._matched_groups(_EXPANDED, data):
             self._add_names(self._matched_groups(_DOLLAR, text))
+        names = {*self._matched_groups(_RENAMED, data)}
+        for match in self._matches(_OF_PROCESS, data):
+            names.add(match[2] or b"env")
+            self._add_keys(match[1] or b"")
         for match in self._matches(_WHOLE, data):
             before = data[max(0, match.start() - 3000) : match.start()]
             if keys := _KEYS.search(before):
-                self._add_names([*_KEY.findall(keys[1]), *((b"*",) if b"..." in keys[1] else ())])
+                self._add_keys(keys[1])
+            elif (name := _ASSIGNED.search(before[-99:])) and match[1] is None:
+                names.add(name[1])
             elif not _NOT_WHOLE.search(before[-300:]):
                 self.names.add(b"*")
                 break
+        if names:
+            self._read_renamed(b"|".join(sorted(names)), data)
 
     def read_as_shell(self, path: str, data: bytes) -> None:
         """Add the variables that a shell, or cmd.exe for a batch file, would read if it ran the file."""
@@ -377,6 +390,20 @@ class _Reader:
         else:
             self._add_names(self._matched_groups(_ALL_IN_SHELL, b"\n" + data))
         self._add_names(names)
+
+    def _read_renamed(self, names: bytes, data: bytes) -> None:
+        if names.count(b"|") >= _RENAMED_MAX:
+            raise _TooManyError
+        begins = rb"(?<![\w.$])(?:" + names + rb")"
+        for pattern in (
+            begins + rb"(?:" + _QUOTED + rb"|\??\." + _NAME + rb"(?!\()" + _NOT_SET + rb")",
+            rb"(?:[(*]|\.\.)(?:" + names + rb")\s{0,9}+[,)}]",
+            begins + rb"\.(?:copy|items|values)\(",
+        ):
+            self._add_names(self._matched_groups(_PrefilteredPattern((b"",), _ALWAYS, deferred(pattern)), data))
+
+    def _add_keys(self, braces: bytes) -> None:
+        self._add_names([*self._matched_groups(_KEY, braces), *((b"*",) if b"..." in braces else ())])
 
     def _add_names(self, names: Iterable[bytes]) -> None:
         self.names |= {name for name in names if name not in _HARMLESS and not name.startswith((b"LC_", b"BASH"))}

