@@ -353,6 +353,15 @@ def test_attack_a_list_with_an_unreadable_part_is_refused(text):
         AdvisoryFeed.parse(text.encode(), "list")
 
 
+@pytest.mark.parametrize("part", [b"{}", b"[]"])
+def test_attack_a_list_of_very_many_parts_is_refused_unparsed(part):
+    """32 MiB of empty packages took 8 GB of memory and minutes."""
+    head, end = b'[{"id": "a", "modified": "b", "affected": [', b"]}]"
+    with pytest.raises(FormatError, match="at most 500000 objects and lists"):
+        AdvisoryFeed.parse(head + b",".join([part] * 500_000) + end, "here")
+    assert AdvisoryFeed.parse(head + b",".join([b"{}"] * 500) + end, "here")
+
+
 def test_empty_list_has_no_advisories():
     for text in ("", "\n# nothing yet\n", "[]", "{}"):
         assert not AdvisoryIndex([AdvisoryFeed.parse(text.encode(), "list")], NOW)
