@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from skillhub import errors
@@ -93,7 +92,7 @@ def compared(local: Candidate, origin: Origin | None, state: State, ports: Ports
         StateError: the disk is in the way.
     """
     if origin is None:
-        return _offered(local, state, ports) or local.noted("its origin is unknown")
+        return _offered(local, state, ports)
     try:
         candidates = candidates_at(origin, Options(), state, ports)
     except OF_ONE as error:
@@ -107,17 +106,24 @@ def compared(local: Candidate, origin: Origin | None, state: State, ports: Ports
     return local.noted(f"it differs from {origin.ref} in {', '.join(changed[:8])}; the local files are locked")
 
 
-def _offered(local: Candidate, state: State, ports: Ports) -> Candidate | None:
-    """Return the skill from the first configured source that offers these bytes under this name; None if none does.
+def _offered(local: Candidate, state: State, ports: Ports) -> Candidate:
+    """Return the skill from the first configured source that offers these bytes under this name; else ``local``.
 
-    A folder of this machine is no such source: others who share the lock do not have it.
+    A folder of this machine is no such source: others who share the lock do not have it. A source that cannot be
+    compared, also one that was tampered with, is named in a note: nothing says that the skill is from there.
     """
     for alias in (alias for alias, each in ports.sources.all().items() if not isinstance(each.place, Local)):
-        with suppress(FormatError, SourceError, UsageError, Refused, SecurityError):  # of no recorded origin
-            found = gather([parse_ref(f"{alias}:{local.name}")], Options(), state, ports).found.get(local.name)
-            if found is not None and found.tree.digest == local.tree.digest:
-                return found.noted(f"it is identical to {alias}:{local.name}")
-    return None
+        ref = f"{alias}:{local.name}"
+        try:
+            found = gather([parse_ref(ref)], Options(), state, ports).found.get(local.name)
+        except NotFound:
+            continue
+        except (*OF_ONE, Refused, SecurityError) as error:
+            local = local.noted(f"{ref} could not be compared: {error.message}")
+            continue
+        if found is not None and found.tree.digest == local.tree.digest:
+            return found.noted(f"it is identical to {ref}")
+    return local.noted("its origin is unknown")
 
 
 # Adopt: unmanaged skills in agents' folders are compared with their origins, reviewed, locked and linked.

@@ -125,6 +125,16 @@ def test_a_skill_that_a_configured_source_offers_is_locked_from_there(shell, tmp
     assert "release-notes: it is identical to github:release-notes" in done.json["warnings"]
 
 
+def test_a_source_that_cannot_be_compared_is_named(shell, repo):
+    repo.commit({"SKILL.md": b"---\nname: plain\ndescription: Does it.\n---\n"})
+    assert shell.run("source", "add", "damaged", f"git+{repo.url}", "--yes", "--allow-unsigned").status == 0
+    repo.point("refs/heads/main", "1" * 40)
+    shell.skill("project/.claude/skills/plain")
+    done = shell.run("adopt", *YES, "--json")
+    assert (done.status, shell.lock()["skills"]["plain"]["path"]) == (0, "skills/plain"), done.err
+    assert any(each.startswith("plain: damaged:plain could not be compared: ") for each in done.json["warnings"])
+
+
 def test_a_skill_that_differs_from_its_origin_is_adopted_with_a_warning(found):
     found.skill("project/team/loose", **{"scripts/new.py": "print()\n"})
     lock = {"version": 1, "skills": {"loose": {"source": "./team/loose", "sourceType": "local"}}}
