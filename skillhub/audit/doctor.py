@@ -87,8 +87,8 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
         checks += _lock(skills, ports)
         with _error_as_check("skillhub.toml", checks):
             state = read_state(ports.project, ports.sources)
-            lines = [*state.disagreements(asks), *_wanted_otherwise(state, ports.project.base, asks)]
-            checks += [Check("lock", True, *line.split(": ")) for line in lines]
+            differing = _wanted_otherwise(state, ports.project.base, asks)
+            checks += (Check("lock", True, *each) for each in (*state.disagreements(asks), *differing))
             absent = {line.source for line in state.intent.skills.values() if line.source} - {*left}
             absent -= {source.alias for source in sources} if source_check.ok else absent
             told = "skillhub.toml names it, and it is none of your sources"
@@ -104,13 +104,13 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
     return Diagnosis(tuple(checks), roots, agents, sources)
 
 
-def _wanted_otherwise(state: State, base: str, install: str) -> Iterator[str]:
-    """Yield a line about the locked skills that the intent wants otherwise, as ``State.disagreements`` does."""
+def _wanted_otherwise(state: State, base: str, install: str) -> Iterator[tuple[str, str]]:
+    """Yield a pair about the locked skills that the intent wants otherwise, as ``State.disagreements`` does."""
     wanted, locked = state.intent.skills, state.lock.skills
     if names := ", ".join(
         name for name in wanted if name in locked and not satisfies(locked[name], wanted[name], base)
     ):
-        yield f"the lock does not have {names} as skillhub.toml wants it: {install}"
+        yield f"the lock does not have {names} as skillhub.toml wants it", install
 
 
 def _addition_of(alias: str) -> str:

@@ -168,8 +168,9 @@ def list_(common: Common) -> None:
         example = common.command("install", "github:code-review" if "github" in common.sources.all() else "REF")
         common.terminal.say(f"no skills are installed here; to install one: {example}")
     project = found.project
-    for line in State(project.last_lock(), wanted, project.records()).disagreements(common.command("install")):
-        common.terminal.out(line, "yellow")
+    state = State(project.last_lock(), wanted, project.records())
+    for fact, way in state.disagreements(common.command("install")):
+        common.terminal.out(f"{fact}: {way}", "yellow")
     if names := sorted(name for name in held if held[name] == "not agreed to"):
         asks = f"{common.command('install')} asks about them"
         common.terminal.out(f"not agreed to on this machine: {', '.join(names)}; {asks}", "yellow")

@@ -50,12 +50,12 @@ class State:
         """The skills that the intent lists and the lock lacks; ``install`` without a name locks them."""
         return [name for name in self.intent.skills if name not in self.lock.skills]
 
-    def disagreements(self, install: str) -> Iterator[str]:
-        """Yield the contradictions of intent and lock, a line each, with the command that resolves them."""
+    def disagreements(self, install: str) -> Iterator[tuple[str, str]]:
+        """Yield each contradiction of intent and lock, and what resolves it: ``install``, the command."""
         if names := ", ".join(self.unlocked):
-            yield f"skillhub.toml names {names}, and the lock does not: {install}"
+            yield f"skillhub.toml names {names}, and the lock does not", install
         if names := ", ".join(self.unwanted):
-            yield f"the lock has {names}, which skillhub.toml does not require: {install} removes it"
+            yield f"the lock has {names}, which skillhub.toml does not require", f"{install} removes it"
 
     @property
     def kept(self) -> list[str]:

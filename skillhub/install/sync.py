@@ -82,7 +82,7 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
     touched |= {name for name, entry in state.lock.skills.items() if entry.tree in fetched}
     left = (
         *_kept_unlocked(unlocked, state, ports),
-        *state.disagreements(command(ports.project.scope, "install")),
+        *map(": ".join, state.disagreements(command(ports.project.scope, "install"))),
         *_patches(state, ports),
     )
     return Outcome(

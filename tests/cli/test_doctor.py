@@ -388,6 +388,14 @@ def test_doctor_does_not_call_ok_what_can_be_mended(shell):
     assert all(each["ok"] for each in shell.run("doctor", "--json").json["checks"])
 
 
+def test_attack_a_folder_with_a_colon_in_its_name_does_not_stop_doctor(shell):
+    """The command that doctor names contains the folder."""
+    shell.write("a: b: c/skillhub.toml", '[skills]\nnew = { source = "github" }\n')
+    folder = str(shell.folder / "a: b: c")
+    done = shell.run("doctor", "--project", folder)
+    assert f"skillhub.toml names new, and the lock does not\n    skillhub install --project '{folder}'\n" in done.out
+
+
 def test_doctor_and_list_say_where_lock_and_intent_disagree_also_in_a_package(shell):
     shell.write("project/skillhub.toml", '[workspace]\nmembers = ["one"]\n')
     intent = shell.write("project/one/skillhub.toml", "[skills]\n")
