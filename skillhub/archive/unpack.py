@@ -95,7 +95,7 @@ class _Place:
         else:
             self._add_file(folder, name, entry.path)
         if max(self._entries, self._folders) > self._limits.entries:
-            raise unsafe("too-many-files", f"at most {self._limits.entries} files and folders", entry.path)
+            raise unsafe("too-many-files", f"expected at most {self._limits.entries} files and folders", entry.path)
 
     def _enter(self, folder: _Folder, name: str, path: str) -> _Folder:
         key = fold(name)

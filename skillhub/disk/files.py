@@ -338,7 +338,8 @@ def read_linked(path: str, limit: int) -> bytes | None:
     data = read(os.path.realpath(path), limit)
     for each in (path, os.path.dirname(path)) if data is None else ():
         if os.path.islink(each) and not os.path.exists(each):
-            raise StateError("a link that leads nowhere", where=each, hint="restore its target, or remove it")
+            message = "expected a file, found a link that leads nowhere"
+            raise StateError(message, where=each, hint="restore its target, or remove it")
     return data
 
 

@@ -212,7 +212,7 @@ def _judge(target: RequestTarget, response: httpx.Response, cap: int) -> Respons
     if status in _REDIRECTS:
         following = target.follow(headers.get("location", ""))
         if response.request.method == "POST" and (status not in _KEEPS_METHOD or following.origin != target.origin):
-            raise UnsafeTransfer(f"a redirect to another host: {quote(following.url)}", where=target.url)
+            raise UnsafeTransfer(f"expected an answer, found a redirect to {quote(following.url)}", where=target.url)
         _body(response, _ERROR_CAP)
         return following
     if status == 206 or "content-range" in headers:

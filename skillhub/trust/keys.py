@@ -274,7 +274,8 @@ class Identity:
         """
         for label, text in (("identity", self.name), ("issuer", self.issuer)):
             if not 1 <= len(text) <= _LONGEST or clean(text) != text or " " in text:
-                raise FormatError(f"expected as {label} 1 to {_LONGEST} visible characters, found {quote(text)}")
+                expected = f"expected as {label} 1 to {_LONGEST} visible characters without a blank"
+                raise FormatError(f"{expected}, found {quote(text)}")
         if not self.issuer.startswith(("https://", "http://")):
             raise FormatError(f"expected the URL of an OpenID provider as issuer, found {quote(self.issuer)}")
         if self.root is not None:

@@ -162,7 +162,8 @@ def _check_authority(authority: Certificate, below: int) -> None:
     if not authority.may_certify:
         raise BadSignature("issuer-not-ca", "expected a CA that may sign certificates", where=where)
     if authority.path_length is not None and below > authority.path_length:
-        raise BadSignature("path-length", f"more than {authority.path_length} certificates below it", where=where)
+        message = f"expected at most {authority.path_length} certificates between it and the leaf, found {below}"
+        raise BadSignature("path-length", message, where=where)
 
 
 # Name constraints (RFC 5280, 4.2.1.10): the names that a CA may certify.
@@ -199,7 +200,8 @@ class NameConstraints:
                 or (permitted and not any(_within(name, base) for base in permitted))
                 or any(_within(name, base) for base in excluded)
             ):
-                raise BadSignature("name-constraints", f"forbidden by its CA: {quote(str(name.value))}", where=where)
+                message = f"a name that its CA may not certify: {quote(str(name.value))}"
+                raise BadSignature("name-constraints", message, where=where)
 
 
 def names_of(subject: x509.Name, alternative: object) -> tuple[x509.GeneralName, ...]:
