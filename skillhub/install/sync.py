@@ -18,6 +18,7 @@ from skillhub.install import links
 from skillhub.install.admission import policy_subject, refuse_known_bad
 from skillhub.install.candidates import Candidate
 from skillhub.model.lock import Locked
+from skillhub.model.provenance import NO_CONSENT
 from skillhub.model.tree import Tree
 from skillhub.policy.policy import LASTING
 from skillhub.project import copies, mcp_config
@@ -220,13 +221,15 @@ def _carry_out(
         elif not each.done and (restored := fetched.get(enabled.tree) or ports.store.read(enabled.tree)) is not None:
             linker.make(each, restored, enabled)
             changed = True
-    # A record with MCP entries outlives its entry of the lock until `remove` removes them.
     after = {
         name: record if name in kept or state.enabled(name) else replace(record, enabled=False, links=())
         for name, record in records.items()
     }
-    gone = [name for name in records if not (name in kept or name in state.lock.skills or records[name].mcp)]
-    new_records = replace(state.records, skills=after).leaving(gone)
+    left = replace(state.records, skills=after).leaving(records.keys() - state.lock.skills.keys() - {*kept})
+    # A record outlives its entry of the lock for its MCP entries alone, until `remove` removes them.
+    entries = {name: records[name].mcp for name in records.keys() - left.skills.keys() if records[name].mcp}
+    servers = {name: replace(left.left.get(name, NO_CONSENT), mcp=mcp) for name, mcp in entries.items()}
+    new_records = replace(left, skills={**left.skills, **servers})
     changed |= new_records != ports.project.records()
     links.write_records(new_records, ports)
     return changed

@@ -440,7 +440,10 @@ class Record(Consent):
     def remembered(self) -> Record:
         """What stays of the record when the skill leaves the lock: the consents, and the user's choices."""
         consents = self.before(NO_FILES)
-        return Record(tree=NO_FILES, enabled=False, disabled_by=self.disabled_by, link=self.link, former=consents)
+        return replace(NO_CONSENT, disabled_by=self.disabled_by, link=self.link, former=consents)
+
+
+NO_CONSENT = Record(tree=NO_FILES, enabled=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,11 +208,10 @@ def test_sync_and_the_command_repair_an_interruption_at_any_step(tmp_path, name)
         check(case, f"{name}, {label}")
 
 
-def test_a_killed_removal_remembers_no_consent(tmp_path):
+@pytest.mark.parametrize("prepare", [lambda world: world.install(str(skill(world.base / "src"))), installed])
+def test_a_killed_removal_remembers_no_consent(tmp_path, prepare):
     """Unlike a branch without the skill: from the write of the lock on, ``sync`` completes the removal."""
-    case = Case(
-        tmp_path, lambda world: world.install(str(skill(world.base / "src"))), lambda world: world.remove("plain")
-    )
+    case = Case(tmp_path, prepare, lambda world: world.remove("plain"))
     asked = []
     for label in case.interruptions({kill: sample(case.kinds, kill, "removal")}):
         is_removed = "plain" not in case.world.lock().skills
