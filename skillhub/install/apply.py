@@ -12,7 +12,6 @@ from skillhub.command.ports import LeftOut, Options, Outcome, Ports, ask
 from skillhub.command.state import State, read_state, read_unchecked, refuse_unknown
 from skillhub.disk.home import INTENT, LOCK
 from skillhub.errors import Refused, StateError
-from skillhub.formats.digest import NO_FILES
 from skillhub.formats.text import as_command, command, grouped
 from skillhub.install.admission import sources_with
 from skillhub.install.candidates import Candidate, about_skill
@@ -22,7 +21,7 @@ from skillhub.install.need_questions import config_files, remove_servers
 from skillhub.install.obtain import by_lock
 from skillhub.model.hosts import Scope
 from skillhub.model.lock import Lock
-from skillhub.model.provenance import Record, source_changes
+from skillhub.model.provenance import NO_CONSENT, Record, source_changes
 from skillhub.model.question import Answers, Asked
 from skillhub.model.skill import Skill
 from skillhub.project import copies, mcp_config
@@ -280,7 +279,7 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
     Raises:
         NotFound: a name is not locked.
         Refused: the question about edited copies was not answered, or with no.
-        StateError: the disk is in the way.
+        StateError: the disk is in the way, or another process changed a skill meanwhile.
     """
     state, names = read_unchecked(ports.project), tuple(dict.fromkeys(names))
     refuse_unknown(names, state.lock.skills, ports.project, state.unlocked)
@@ -288,11 +287,13 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
     if dry_run:
         return Outcome(views_of(names, state.records.skills, state, ports), False, asked)
     with ports.project.exclusively():
-        linker = _saving(cleared, state, ports)
-        records = read_unchecked(ports.project).records
-        # Without a record: disabling a skill is no consent to its tree.
-        new = Record(tree=NO_FILES, enabled=False)
-        changed = {name: replace(records.skills.get(name, new), enabled=False, disabled_by="user") for name in names}
+        now = read_unchecked(ports.project)
+        refuse_unknown(names, now.lock.skills, ports.project, now.unlocked)
+        _refuse_changed(names, state, now)
+        linker, records = _saving(cleared, state, ports), now.records
+        # Disabling a skill is no consent to its tree.
+        known = {name: records.skills.get(name, NO_CONSENT) for name in names}
+        changed = {name: replace(record, enabled=False, disabled_by="user") for name, record in known.items()}
         # The records keep the links until they are removed: after a crash, `sync` removes them.
         write_records(replace(records, skills={**records.skills, **changed}), ports)
         for linking in cleared:
@@ -313,14 +314,10 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
     Raises:
         NotFound: a name is not locked.
         Refused: a skill that stays or another package needs one, or the question about edited copies was refused.
-        StateError: the disk is in the way, or an unwanted skill has become wanted meanwhile.
+        StateError: the disk is in the way, or another process changed a skill meanwhile, or made it wanted again.
     """
     state = read_unchecked(ports.project)
-    for other, entry in state.lock.skills.items():
-        needed = sorted({*names}.intersection(entry.dependencies))
-        if needed and other not in names:
-            hint = f"remove both: {command(ports.project.scope, 'remove', other, *needed)}"
-            raise Refused(f"{other} needs {', '.join(needed)}", where=other, hint=hint)
+    _refuse_needed(names, state.lock, ports)
     if unwanted:  # their dependencies are among them; another process may have removed some
         names = tuple(name for name in names if name in state.lock.skills)
     else:
@@ -346,6 +343,8 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
         if unwanted and (wanted := sorted({*names} & now.lock.skills.keys() - {*now.unwanted})):
             message = f"{wanted[0]} is wanted again: lock or skillhub.toml changed meanwhile"
             raise StateError(message, where=ports.project.intent_path, hint="run the command again")
+        _refuse_needed(names, now.lock, ports)
+        _refuse_changed(names, state, now)
         linker = _saving(cleared, state, ports)
         lock = _without(frozenset(names), now.lock)
         # What skillhub.toml no longer requires may come back with another branch; what the user removes is forgotten.
@@ -354,8 +353,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
             records = replace(records, agents=())
         # A state that cannot be written is refused before the first change. If this command is killed, `sync` removes
         # the skills of the new lock, and remembers nothing of those that the user removes.
-        blank = Record(tree=NO_FILES, enabled=False)
-        blanks = {name: blank for name in names if name in now.records.skills and not unwanted}
+        blanks = {name: NO_CONSENT for name in names if name in now.records.skills and not unwanted}
         ports.project.write_records(replace(now.records, left={**now.records.left, **blanks}))
         ports.project.edit_intent({}, names)
         if os.path.lexists(ports.project.lock_path):  # for `sync`, an empty lock in its place would remove all skills
@@ -367,6 +365,22 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
         created_paths = mcp_config.remove_created(ports.project, records.created_paths)
         write_records(replace(records, created_paths=created_paths), ports)
     return Outcome(skills, True, asked, notes, saved=linker.saved)
+
+
+def _refuse_needed(names: Collection[str], lock: Lock, ports: Ports) -> None:
+    for other, entry in lock.skills.items():
+        needed = sorted({*names}.intersection(entry.dependencies))
+        if needed and other not in names:
+            hint = f"remove both: {command(ports.project.scope, 'remove', other, *needed)}"
+            raise Refused(f"{other} needs {', '.join(needed)}", where=other, hint=hint)
+
+
+def _refuse_changed(names: Iterable[str], before: State, now: State) -> None:
+    """Refuse to clear other places, and other MCP entries, than those that the command planned to clear."""
+    known, records = before.records.skills, now.records.skills
+    for name in names:
+        if name in records and records[name] != known.get(name):
+            raise StateError(f"another process changed {name} meanwhile", where=name, hint="run the command again")
 
 
 def _refuse_wanted_elsewhere(names: Iterable[str], intent: Intent, project: Project) -> None:

@@ -21,7 +21,7 @@ from skillhub.command.ports import Options, Ports, chosen_agents
 from skillhub.command.state import State, read_state
 from skillhub.disk import files
 from skillhub.errors import FormatError, SecurityError, StateError, UsageError
-from skillhub.formats.digest import NO_FILES, Digest
+from skillhub.formats.digest import NO_FILES
 from skillhub.formats.text import command
 from skillhub.install import admission, candidates, need_questions, pins
 from skillhub.install.candidates import Candidate
@@ -92,7 +92,7 @@ def commit(
     with ports.project.exclusively():
         ports.policies.refuse_changed()
         now = read_state(ports.project, ports.sources)
-        _unchanged_meanwhile(changes, before, now)
+        _unchanged_meanwhile(changes, cleared, before, now)
         lock = _lock(changes, options, now, before.lock.sources, ports)
         is_new = lock != now.lock or ports.project.brought is not None
         text = lock.dump() if is_new else None  # a lock that cannot be written is refused before the first write
@@ -157,19 +157,23 @@ def _store(candidate: Candidate, ports: Ports) -> None:
         ports.publishers.pin(proven, f"{agreed}{candidate.pem}")
 
 
-def _unchanged_meanwhile(changes: Sequence[Change], before: State, now: State) -> None:
+def _unchanged_meanwhile(changes: Sequence[Change], cleared: Iterable[Linking], before: State, now: State) -> None:
+    hint = "run the command again"
+    for each in cleared:
+        if (record := now.records.skills.get(each.name)) is not None and record.links != each.links:
+            raise StateError(f"another process changed {each.name} meanwhile", where=each.name, hint=hint)
     for change in changes:
-        name, hint = change.name, "run the command again"
+        name = change.name
         if now.lock.skills.get(name) not in (before.lock.skills.get(name), change.candidate.entry):
             raise StateError(f"another process changed {name} in the lock meanwhile", where=name, hint=hint)
         was, wanted = _decided(before.records.skills.get(name)), _decided(change.record)
         if _decided(now.records.skills.get(name)) not in (was, wanted):
-            raise StateError(f"another process enabled or disabled {name} meanwhile", where=name, hint=hint)
+            raise StateError(f"another process changed {name} meanwhile", where=name, hint=hint)
 
 
-def _decided(record: Record | None) -> tuple[Digest, bool, str] | None:
+def _decided(record: Record | None) -> tuple[object, ...] | None:
     """Return the fields of a record that a person decides; the links are left out, since ``sync`` may change them."""
-    return (record.tree, record.enabled, record.disabled_by) if record else None
+    return (record.tree, record.enabled, record.disabled_by, record.mcp) if record else None
 
 
 def _lock(

@@ -7,10 +7,13 @@ import warnings
 
 import pytest
 
+from skillhub.command.ports import Options
 from skillhub.disk import files
-from skillhub.errors import StateError
+from skillhub.errors import Refused, StateError
+from skillhub.install.apply import disable, enable, remove
+from tests.install.test_open_needs import needy, servers
 from tests.support.registry import URL
-from tests.support.world import AGENT_FOLDERS, Answers, World, skill
+from tests.support.world import AGENT_FOLDERS, STDIO, Answers, World, skill
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each command runs in a forked child")
 
@@ -79,10 +82,53 @@ def test_an_update_keeps_the_switch_of_another_process_during_its_question(world
     (path / "notes.md").write_text("A newer version.\n")
     answers = Answers("yes")
     answers.meanwhile = lambda: getattr(World(world.folder), verb)("plain")
-    with pytest.raises(StateError, match="enabled or disabled plain meanwhile"):
+    with pytest.raises(StateError, match="changed plain meanwhile"):
         world.update(answers=answers, enable=before == "enabled")
     assert world.copy("plain").exists() is (verb == "enable")
     assert world.record("plain").disabled_by == {"disable": "user", "enable": ""}[verb]
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda ports: remove(["plain"], ports),
+        lambda ports: disable(["plain"], ports),
+        lambda ports: enable(["other"], Options(), ports, disabling=["plain"]),
+    ],
+    ids=["remove", "disable", "another profile"],
+)
+def test_a_copy_that_another_process_adds_during_the_question_is_not_forgotten(world, act):
+    world.install(str(skill(world.base / "src")))
+    world.install(str(skill(world.base / "src", "other")), enable=False)
+    (world.copy("plain") / "SKILL.md").write_text("Written by hand.\n")
+    answers = Answers("yes")
+    answers.meanwhile = lambda: World(world.folder).install(agents=("claude-code",))
+    with pytest.raises(StateError, match="another process changed plain meanwhile"):
+        act(world.ports(answers))
+    assert world.record("plain").links == tuple(f"{folder}/plain" for folder in AGENT_FOLDERS)
+    assert world.problems() == []
+
+
+def test_an_mcp_entry_that_another_process_writes_during_the_question_keeps_its_owner(world):
+    folder = needy(world, STDIO)
+    answers = Answers("yes")
+    answers.meanwhile = lambda: World(world.folder).install(folder, agents=("codex",), mcp="configure")
+    with pytest.raises(StateError, match="another process changed plain meanwhile"):
+        world.install(folder, agents=("claude-code",), mcp="configure", answers=answers)
+    assert servers(world) == {}
+    world.remove("plain")
+    assert not (world.base / ".codex").exists()
+
+
+def test_a_skill_that_another_process_needs_since_the_question_stays(world):
+    world.install(str(skill(world.base / "src")))
+    (world.copy("plain") / "SKILL.md").write_text("Written by hand.\n")
+    answers = Answers("yes")
+    needing = needy(world, "type: skill, value: plain", name="needing")
+    answers.meanwhile = lambda: World(world.folder).install(needing)
+    with pytest.raises(Refused, match="needing needs plain"):
+        world.remove("plain", answers=answers)
+    assert sorted(world.lock().skills) == ["needing", "plain"]
 
 
 @pytest.mark.parametrize("is_added_again", [False, True])
