@@ -27,7 +27,13 @@ from skillhub.install import admission, candidates, need_questions, pins
 from skillhub.install.candidates import Candidate
 from skillhub.install.links import Linker, Linking, write_records
 from skillhub.install.need_questions import AnsweredNeeds, OpenNeeds, facts_of, needs_for_agents, needs_to_enable
-from skillhub.install.questions import about_name, about_project, consent_questions, known_names
+from skillhub.install.questions import (
+    about_name,
+    about_project,
+    consent_questions,
+    known_names,
+    questions_since_consent,
+)
 from skillhub.model.finding import in_short
 from skillhub.model.hosts import Host, LinkKind
 from skillhub.model.lock import Lock, Locked, LockedSource
@@ -291,9 +297,15 @@ class Plan:
 
     def questions(self) -> list[Question]:
         """Return all questions about the candidate."""
-        missing = self.needs.holding() if self.needs else ()
-        found = consent_questions(self.candidate, self.record, self.changes, missing, self.diff, self.verb)
-        found += self.needs.questions() if self.needs else []
+        candidate, record, needs = self.candidate, self.record, self.needs
+        missing = needs.holding() if needs else ()
+        if record is None or record.consent_to(candidate.entry) is None:
+            found = consent_questions(candidate, record, self.changes, missing, self.diff, self.verb)
+        elif needs is None or missing or (record.enabled and record.is_of(candidate.entry)):
+            found = []  # agents read it as before, or not at all
+        else:
+            found = questions_since_consent(candidate)
+        found += needs.questions() if needs else []
         return found + (self.linking.questions() if self.linking else [])
 
 

@@ -38,10 +38,7 @@ def consent_questions(
     diff: str = "",
     verb: str = "Install",
 ) -> list[Question]:
-    """Return the questions about a candidate; none if this person agreed to this tree from this origin before.
-
-    A version that is no longer the one in use asks again if an advisory names it, or if it has a critical finding:
-    the advisory, or the end of the policy that agreed to the finding, may be newer than the consent.
+    """Return the questions about a candidate to which this person has not agreed.
 
     Args:
         candidate: The skill to install.
@@ -51,10 +48,6 @@ def consent_questions(
         diff: The command that shows the lines that change, if one does.
         verb: What the person is asked to do with a skill that is new here.
     """
-    consent = record.consent_to(candidate.entry) if record else None
-    asks_again = any(each.rule == "advisory" or each.severity == "critical" for each in candidate.findings)
-    if consent and (consent is record or not asks_again):
-        return []
     # The reasons against the install come before the question whether to install.
     subject = candidate.name, candidate.tree, candidate.findings
     questions = about_findings(*subject, f"{verb.lower()} it anyway?", _show_command(candidate))
@@ -66,6 +59,17 @@ def consent_questions(
     if changes is not None:
         questions += _new_facts(candidate, changes)
     return [*questions, install]
+
+
+def questions_since_consent(candidate: Candidate) -> list[Question]:
+    """Return the question about an advisory on a version that this person agreed to, or about its critical finding.
+
+    The advisory, or the end of the policy that agreed to the finding, may be newer than the consent.
+    """
+    found = candidate.findings
+    if not any(each.rule == "advisory" or each.severity == "critical" for each in found):
+        return []
+    return about_findings(candidate.name, candidate.tree, found, "enable it anyway?", _show_command(candidate))
 
 
 def _undeclared(candidate: Candidate) -> Iterator[str]:

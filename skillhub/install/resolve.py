@@ -161,9 +161,11 @@ def _of_path(path: str, state: State, ports: Ports, plugin: str | None = None) -
 
 
 def resolve_locked(name: str, entry: Locked, state: State, ports: Ports) -> ResolvedSkill:
-    """Return exactly the locked skill."""
-    is_agreed = state.agreed(name) is not None
-    return ResolvedSkill(name, by_lock(name, entry, ports, is_agreed=is_agreed, scan=not is_agreed), is_locked=True)
+    """Return exactly the locked skill; it is scanned if the user has not agreed to it, or may enable it now."""
+    agreed = state.agreed(name)
+    is_settled = agreed is not None and (agreed.enabled or agreed.disabled_by == "user")
+    acquisition = by_lock(name, entry, ports, is_agreed=agreed is not None, scan=not is_settled)
+    return ResolvedSkill(name, acquisition, is_locked=True)
 
 
 def resolve_wanted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +19,9 @@ from skillhub.model.question import HoldReason
 from skillhub.project.copies import not_agreed
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.locks import Locks
-from tests.support.world import Answers, World, refused, skill
+from tests.install.test_open_needs import needy
+from tests.model.test_advisory import osv, package
+from tests.support.world import STDIO, Answers, World, refused, skill
 
 Branch = dict[Path, bytes]
 
@@ -230,6 +233,48 @@ def test_the_user_may_remove_a_skill_that_left(world: World, alone, both, leave:
     switch(both)
     assert refused(world, Refused, lambda: world.install(answers=Answers())).asked
     refused(world, NotFound, lambda: world.remove("other"))
+
+
+def agreed_with_server(world: World) -> Path:
+    """Install and enable ``more``, in a version and with an MCP server, and return its folder."""
+    text = '---\nname: more\ndescription: Does it.\nmetadata:\n  version: "1.0.0"\n---\n'
+    folder = needy(world, STDIO, name="more", SKILL_md=text)
+    world.install(folder, agents=("claude-code",), mcp="configure")
+    return Path(folder)
+
+
+def away_disabled(world: World, _: Branch) -> None:
+    world.disable("more")
+
+
+def away_without_the_skill(world: World, alone: Branch) -> None:
+    both = {path: path.read_bytes() for path in alone}
+    leave_by_sync(world, alone)
+    switch(both)
+
+
+def away_with_another_version(world: World, alone: Branch) -> None:
+    both, file = {path: path.read_bytes() for path in alone}, world.base / "src/more/SKILL.md"
+    text = file.read_text()
+    file.write_text(text.replace("1.0.0", "2.0.0"))
+    world.on_another_machine().install(str(file.parent), enable=False)
+    assert world.sync().changed
+    file.write_text(text)
+    switch(both)
+
+
+@pytest.mark.parametrize("away", [away_disabled, away_without_the_skill, away_with_another_version])
+def test_attack_a_skill_is_enabled_again_with_an_advisory_since(world: World, alone, away) -> None:
+    agreed_with_server(world)
+    away(world, alone)
+    advisory = osv([package(name="more", versions=["1.0.0"])], database_specific={"severity": "HIGH"})
+    (file := world.folder / "advisory.json").write_text(json.dumps(advisory))
+    world.advisories = [str(file)]
+    assert refused(world, Refused, lambda: world.enable("more", answers=Answers())).asked[0][0].kind == "finding"
+    world.enable("more", answers=Answers(finding="yes", mcp="yes"))
+    assert world.answers.kinds_seen[:1] == ["finding"]
+    world.install(answers=Answers())
+    assert world.answers.seen == []  # agents read it now
 
 
 def test_a_skill_that_left_is_not_installed(world: World, alone, both) -> None:

@@ -238,6 +238,16 @@ def test_attack_a_lock_returns_to_a_critical_version_that_no_policy_agrees_to_an
     assert "critical-finding" in [question.kind for question, _ in error.asked]
 
 
+@pytest.mark.parametrize("verb", ["install", "enable"])
+def test_attack_a_critical_skill_that_no_policy_agrees_to_any_more_is_not_enabled(world, verb):
+    user(world, 'allow-findings = ["SH002"]')
+    world.install(str(skill(world.base / "src", body=CRITICAL)), enable=False)
+    user(world, "")
+    act = world.install if verb == "install" else lambda **answers: world.enable("plain", **answers)
+    error = refused(world, Refused, lambda: act(answers=Answers("yes", critical_finding="unanswered")))
+    assert [question.kind for question, _ in error.asked] == ["critical-finding"]
+
+
 def test_an_excepted_critical_finding_is_not_left_out_of_all(world):
     place = repository(world, **{"pdf/SKILL.md": text_of("pdf", CRITICAL), "mail/SKILL.md": text_of("mail")})
     left = world.install(place, every=True).left_out
