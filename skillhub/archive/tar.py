@@ -22,9 +22,12 @@ _MAX_BYTES: Final = 64 << 10
 _MAX_HEADERS: Final = 2
 # macOS writes about a dozen; 64 KiB could have thousands.
 _MAX_RECORDS: Final = 64
-_RECORD: Final = re.compile(rb"([1-9][0-9]{0,4}) ([^=]+)=")
-# Keys that would change an entry: into a link or a sparse file, or to another size, type or encoding.
-_REFUSED: Final = re.compile(r"(?s)linkpath|hdrcharset|GNU\..*|SCHILY\.(?:realsize|filetype|offset)|SUN\.holesdata")
+# GNU tar takes no notice of blanks before a key.
+_RECORD: Final = re.compile(rb"([1-9][0-9]{0,4}) ([^=\s][^=]*)=")
+# Keys that would change an entry: into a link or a sparse file, or to another size, type, encoding or mode.
+_REFUSED: Final = re.compile(
+    r"(?s)linkpath|hdrcharset|GNU\..*|SCHILY\.(?:realsize|filetype|offset|acl\..*)|SUN\.holesdata"
+)
 
 
 class Pending:
@@ -180,7 +183,7 @@ def _next_header(stream: Gunzipped) -> _Header | None:
     if len(block) < _BLOCK:
         raise unsafe("tar-header", "the tar is cut short: it has no end marker")
     name, mode, user, group, size, time, checksum, kind, magic, major, minor, prefix = _FORM.unpack(block)
-    if _number(checksum, "tar-checksum") != sum(block) - sum(checksum) + 8 * ord(" "):
+    if _octal(checksum, "tar-checksum") != sum(block) - sum(checksum) + 8 * ord(" "):
         raise unsafe("tar-checksum", "a header has a wrong checksum")
     if not all(map(_IGNORED.fullmatch, (user, group, time, major, minor))):
         raise unsafe("tar-header", "expected numbers as owner, time and device in a header")
@@ -191,16 +194,20 @@ def _next_header(stream: Gunzipped) -> _Header | None:
         name = prefix + b"/" + name if prefix else name
     elif prefix or magic not in (_GNU, _V7):
         raise unsafe("tar-header", "expected a ustar, GNU or v7 header")
-    return _Header(name, _number(mode), _number(size), kind)
+    return _Header(name, _octal(mode, "tar-header"), _size(size), kind)
 
 
-def _number(field: bytes, reason: str = "tar-size") -> int:
-    """Return a number in octal or, as GNU may write it, in binary after a byte 0x80; negative ones are refused."""
+def _octal(field: bytes, reason: str) -> int:
     match = _OCTAL.fullmatch(field)
-    if match is not None:
-        return int(match[1], 8)
-    if field[0] != _BINARY or any(field[1:-_BINARY_BYTES]):
+    if match is None:
         raise unsafe(reason, f"expected a number in a header, found {quote(field)}")
+    return int(match[1], 8)
+
+
+def _size(field: bytes) -> int:
+    """Return a size in octal or, as GNU may write it, in binary after a byte 0x80; negative ones are refused."""
+    if field[0] != _BINARY or any(field[1:-_BINARY_BYTES]):
+        return _octal(field, "tar-size")
     return int.from_bytes(field[-_BINARY_BYTES:], "big")
 
 
