@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
@@ -109,6 +110,7 @@ _UNICODE_PATH: Final = 0x7075
 _ENCRYPTION_EXTRAS: Final = frozenset({0x0014, 0x0015, 0x0016, 0x0017, 0x9901})
 # Honest tools write two to five; a header full of empty ones would take sixteen thousand steps.
 _MAX_EXTRAS: Final = 32
+_VERSION: Final = re.compile(r";[0-9]*\Z")
 
 LOCAL_FORM: Final = Struct("<4s5H3I2H")
 CENTRAL_FORM: Final = Struct("<4s6H3I5H2I")
@@ -210,6 +212,8 @@ def _central(data: bytes, offset: int, stop: int) -> tuple[ZipMember, int]:
         raise unsafe("zip-not-tiled", "an entry reaches beyond the central directory")
     raw_name = data[name_at:extra_at]
     path = decode_name(raw_name)  # Info-ZIP on Linux and macOS' own tool write UTF-8 without setting bit 11
+    if _VERSION.search(path):
+        raise unsafe("name-reserved", "expected no version at the end of a name: Info-ZIP drops it", path)
     if END in data[comment_at:next_at]:
         raise unsafe("zip-comment", "the entry's comment holds records of an archive", path)
     extras = _extras(data[extra_at:comment_at], raw_name, path)

@@ -241,6 +241,7 @@ def test_stored_bytes_are_checked():
         (["a", "A"], "collision"),
         (["a", "a/b"], "file-as-folder"),
         (["b.txt", "b.txt"], "collision"),
+        (["SKILL.md;1"], "name-reserved"),
     ],
 )
 def test_unsafe_names_are_refused(names, reason):
