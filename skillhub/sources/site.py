@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,7 +15,7 @@ from urllib.parse import unquote
 
 from skillhub.archive.limits import Entry, Limits
 from skillhub.archive.unpack import gather, unpack
-from skillhub.errors import FormatError, NotFound, UnsafeTransfer, WrongBytes
+from skillhub.errors import FormatError, NotFound, SourceError, UnsafeTransfer, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
 from skillhub.model.discovery import LISTING_CAP, parse_discovery, url_of
@@ -44,6 +45,8 @@ class Site:
     Raises:
         UnsafeTransfer: the URL is not http or https.
     """
+
+    seconds = 600.0  # for all files of a skill
 
     def __init__(self, url: str, downloads: Downloads, check_allowed: Callable[[str], None] | None = None) -> None:
         self._target = RequestTarget.parse(url)
@@ -168,6 +171,9 @@ class Site:
         raise NotFound(f"the site no longer has {release.name} at {quote(release.url)}", where=self.url)
 
     def _files(self, release: Release) -> Iterator[Entry]:
+        # Judge the paths before the first request.
+        gather((Entry(path, File(b"")) for path in release.files), wrapper=False)
+        deadline = time.monotonic() + self.seconds
         waiting = deque(release.files)
         pending: deque[tuple[str, Future[bytes]]] = deque()
         while waiting or pending:
@@ -176,6 +182,8 @@ class Site:
                 pending.append((path, self._pool.submit(self._file, url_of(release, path))))
             path, data = pending.popleft()
             yield Entry(path, File(data.result()))
+            if time.monotonic() > deadline:
+                raise SourceError(f"the site took more than {self.seconds:g} s for {release.name}", where=self.url)
 
     def _file(self, url: str) -> bytes:
         answer = self._downloads.unpinned(url, cap=Limits().total, named_by=self._named_by)

@@ -373,6 +373,23 @@ def test_many_files_of_the_first_version_are_read(web, visit):
     assert files(visit(web.url("")), "old") == {"SKILL.md": skill_md("old"), **many}
 
 
+def test_attack_a_site_that_sends_one_file_after_another_late_is_given_up(web, visit):
+    """Each of its 2,000 files could take nearly as long as one request may."""
+    old_site(web, **{f"f{number}.txt": b"" for number in range(40)})
+    site = visit(web.url(""))
+    site.seconds = -1.0
+    with pytest.raises(SourceError, match="took more than -1 s for old"):
+        files(site, "old")
+    assert sum(web.seen.values()) < 10
+
+
+def test_attack_a_list_of_unsafe_files_is_refused_before_the_first_one_is_fetched(web, visit):
+    old_site(web, **{f"f{number}.txt": b"" for number in range(40)}, CON=b"")
+    with pytest.raises(UnsafeArchive):
+        files(visit(web.url("")), "old")
+    assert not web.seen["/.well-known/skills/old/SKILL.md"]
+
+
 def test_attack_a_downgrade_to_the_version_without_digests_is_refused(web, visit):
     old_site(web)
     assert visit(web.url("")).index().names == ("old",)
