@@ -13,6 +13,8 @@ from typing import Any, NoReturn
 from skillhub.errors import FormatError
 from skillhub.formats.text import clean, deferred, end_of_line, quote
 
+VALUES_MAX = 1_000_000
+
 
 def members(value: object, *names: str) -> dict[str, Any]:
     """Return the attributes of a value with these names, as members of a JSON object."""
@@ -58,6 +60,16 @@ def strict_json(data: bytes, where: str, cap: int) -> object:
     except FormatError as error:
         error.where = where
         raise
+
+
+def refuse_many(data: bytes, where: str) -> None:
+    """Refuse a large document from outside whose values, often of two bytes, would take hundreds of bytes each.
+
+    Raises:
+        FormatError: it may have more than ``VALUES_MAX`` values; commas in its texts count, too.
+    """
+    if sum(map(data.count, (b"{", b"[", b","))) > VALUES_MAX:
+        raise FormatError(f"expected at most {VALUES_MAX} values of JSON, found more", where=where)
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:

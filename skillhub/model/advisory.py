@@ -18,7 +18,7 @@ from pydantic import ConfigDict, Field
 from skillhub.errors import FormatError
 from skillhub.formats.digest import NO_FILES, Digest, is_hex
 from skillhub.formats.document import ExtensibleDocument, Items, Members, Sha256, Visible, version_of
-from skillhub.formats.json import strict_json
+from skillhub.formats.json import refuse_many, strict_json
 from skillhub.formats.text import collapsed, parse_time, quote
 from skillhub.model.finding import SEVERITIES, Finding, Severity
 from skillhub.model.reference import parse
@@ -29,7 +29,6 @@ from skillhub.model.version import Precedence, is_version, precedence
 
 ECOSYSTEM = "AgentSkills"
 CAP = 32 << 20
-_PARTS_MAX = 500_000  # the most objects and lists of a document: 32 MiB of `{}` would take 8 GB of memory
 _TEXT_MAX = 300  # the most characters of a summary that are shown
 _FIXES_TRIED = 8  # the most fixed versions that are checked against all ranges, which may be many
 _MATCHES_MAX = 100  # the most matches of one skill, and of one digest, which many skills of a lock may have
@@ -224,8 +223,7 @@ class AdvisoryFeed:
         """
         if root is None and data.lstrip()[:1] not in (b"{", b"["):
             return cls(AdvisoriesDocument.model_construct(digests=dict(_digest_lines(data, where))), root)
-        if sum(map(data.count, (b"{", b"["))) > _PARTS_MAX:
-            raise FormatError(f"expected at most {_PARTS_MAX} objects and lists, found more", where=where)
+        refuse_many(data, where)
         value = strict_json(data, where, CAP)
         if isinstance(value, list) or (isinstance(value, dict) and "id" in value):
             value = {"advisories": value if isinstance(value, list) else [value]}

@@ -35,7 +35,7 @@ from skillhub.formats.document import (
     version_of,
     wrong,
 )
-from skillhub.formats.json import strict_json
+from skillhub.formats.json import refuse_many, strict_json
 from skillhub.formats.text import NAME_RULE, clean, is_inner_path, is_name, quote
 from skillhub.model.index import DOCUMENT_CAP, Admission, Index, Pem, Release, Revocation, UtcTime, newest_first
 from skillhub.model.tree import SKILL_MD
@@ -48,6 +48,7 @@ from skillhub.model.version import VERSION_PATTERN, is_version
 SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 LISTING_CAP = 32 * 1024 * 1024
 PART_CAP = 256 * 1024
+_SKILLS_MAX = 50_000  # of a listing; a registry has about 36,000 in one
 _MAX_SIZE = 256 * 1024 * 1024
 # RFC 3986: absolute over http or https, without user and password, or relative; every character needs no escape.
 _URL = re.compile(
@@ -290,7 +291,7 @@ def parse_listing(data: bytes, where: str) -> Index:
     Raises:
         FormatError: the document has another version, or an entry is malformed or occurs twice.
     """
-    document = IndexListing.parse(data, where)
+    document = IndexListing.parse(_read_listing(data, where), where)
     if document.format != SCHEMA:
         raise FormatError(f"expected $schema {SCHEMA}, found {quote(document.format)}", where=where)
     refuse_twice((entry.name for entry in document.skills), where)
@@ -299,6 +300,16 @@ def parse_listing(data: bytes, where: str) -> Index:
     rows = (entry.model_dump(exclude={"releases"}) for entry in document.skills if entry.type in TYPES)
     skills = {row["name"]: (Release(**row),) for row in rows}
     return Index(skills, warnings=warnings)
+
+
+def _read_listing(data: bytes, where: str) -> object:
+    """Return the JSON of a listing that anybody may have written, if it is not too large for the memory."""
+    refuse_many(data, where)
+    document = strict_json(data, where, LISTING_CAP)
+    skills = document.get("skills") if isinstance(document, dict) else None
+    if isinstance(skills, list) and len(skills) > _SKILLS_MAX:
+        raise FormatError(f"expected at most {_SKILLS_MAX} skills in a list, found {len(skills)}", where=where)
+    return document
 
 
 def parse_skill(data: bytes, where: str) -> tuple[Release, ...]:
@@ -502,7 +513,7 @@ def parse_discovery(data: bytes, url: str, well_known: bool = True) -> Discovere
     Raises:
         FormatError: the document has neither version, or an entry is malformed or occurs twice.
     """
-    document = strict_json(data, url, LISTING_CAP)
+    document = _read_listing(data, url)
     # The schema decides first: in another schema the other keys may have any meaning.
     schema = document.get("$schema") if isinstance(document, dict) else None
     if schema is None and not well_known:

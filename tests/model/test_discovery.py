@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError
-from skillhub.model.discovery import SCHEMA, parse_discovery, url_of
+from skillhub.model.discovery import SCHEMA, parse_discovery, parse_listing, url_of
 
 DIGEST = "sha256:" + "a" * 64
 BASE = "http://a/b/c/d"  # of RFC 3986, 5.4, but for its parameters, which belong to the path
@@ -20,6 +20,18 @@ def index(**fields):
 def only(data, url=BASE):
     (release,) = parse_discovery(data, url).index.releases("x")
     return release
+
+
+@pytest.mark.parametrize("parse", [parse_discovery, parse_listing])
+@pytest.mark.parametrize(
+    ("row", "count", "expected"),
+    [("{}", 500_000, "at most 1000000 values"), ('{"name":"x"}', 50_001, "at most 50000 skills")],
+)
+def test_attack_a_list_that_would_fill_the_memory_is_refused_unread(parse, row, count, expected):
+    """32 MiB of empty objects took 870 MB of memory, 180,000 skills 500 MB and 13 s."""
+    data = f'{{"$schema":"{SCHEMA}","skills":[{",".join([row] * count)}]}}'.encode()
+    with pytest.raises(FormatError, match=expected):
+        parse(data, BASE)
 
 
 @pytest.mark.parametrize(
