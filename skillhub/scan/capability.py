@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
 from typing import Final
+from unicodedata import normalize
 
 from skillhub.formats.text import clean, deferred, words
 from skillhub.model.finding import DECLARATIONS_UNKNOWN, NETWORK_UNKNOWN
@@ -159,7 +160,8 @@ def _hosts(data: bytes) -> Iterator[str]:
 
 
 def _remote_hosts(raw: bytes) -> Iterator[str]:
-    name = raw.decode("utf-8", "replace").lower()
+    # Clients take letters in a circle or of full width for the usual ones.
+    name = normalize("NFKC", raw.decode("utf-8", "replace")).lower()
     spellings = (name,) if name.isascii() else map(_in_punycode, {name, _DOT.sub(".", name)})
     for spelling in spellings:
         host = spelling.strip("[].-")

@@ -235,6 +235,8 @@ def test_text_of_any_script_is_text():
         ("https://evil\u3002io/", "evil.io"),
         ("https://evil\uff0eio/", "evil.io"),
         ("https://evil\uff61io/", "evil.io"),
+        ("https://\uff45\uff56\uff49\uff4c.io/", "evil.io"),
+        ("https://\u24d4vil\uff61io/", "evil.io"),
         ("见https://a.io\u3002然后", "a.io"),
         ("http://1572395042/", "1572395042"),
         ("http://0x5db8d822/", "0x5db8d822"),
