@@ -18,6 +18,7 @@ from skillhub.errors import Drifted, FormatError, SkillhubError, StateError
 from skillhub.exchange.own_mcp_entry import NAME, entries_file
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command
+from skillhub.install.links import refuse_source
 from skillhub.model.hosts import Scope
 from skillhub.model.provenance import Record, Records
 from skillhub.model.question import Asked, Question
@@ -197,6 +198,7 @@ def _copy(project: Project, name: str, link: str, record: Record, store: Store, 
             return None
         if files.is_link(path) and os.path.realpath(path) != os.path.realpath(store.path(record.tree)):
             return Installed("copy", path, name, "a link that skillhub did not make")
+        refuse_source(project, link, path, record)
         Folder(path).check(Agreed(record.tree, store.listing(record.tree)))
         if remove:
             copies.remove_copy(project, path)

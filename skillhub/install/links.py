@@ -17,7 +17,7 @@ from skillhub.edits import patch
 from skillhub.errors import StateError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.model.hosts import LinkKind
-from skillhub.model.lock import Lock
+from skillhub.model.lock import LOCAL, Lock, place_of
 from skillhub.model.provenance import Record, Records
 from skillhub.model.question import Asked, Question, Way, chosen_edit
 from skillhub.model.tree import SKILL_MD, Listing, Tree
@@ -140,7 +140,7 @@ class Linker:
             record: The present record of the skill, if it has one.
 
         Raises:
-            StateError: a file is in the way that skillhub did not put there.
+            StateError: a file is in the way that skillhub did not put there, or the place is the skill's own source.
         """
         old = record.tree if record is not None else None
         steps = []
@@ -148,6 +148,8 @@ class Linker:
             path = self._path_of(link)
             found, _ = copies.compare_copy(path, listing, self._store, kind)
             do: Action = "in-place" if found == "equal" else "make"
+            if do != "in-place" and record is not None:
+                refuse_source(self._project, link, path, record)
             if found == "edited":
                 if record is None or link not in record.links:
                     raise copies.foreign_error(path, self._project)
@@ -200,11 +202,12 @@ class Linker:
         """Return the linking that clears the places of a record, and saves edits in them.
 
         Raises:
-            StateError: a place cannot be read.
+            StateError: a place cannot be read, or is the skill's own source.
         """
         steps = []
         for link in record.links:
             path = copies.path_of(self._project, link)
+            refuse_source(self._project, link, path, record)
             is_there = not self._store.proved.holds(path, record.tree) and os.path.lexists(path)
             if not is_there or self._is_stored(path, record.tree):
                 steps.append(Step(link, path, "delete"))
@@ -292,6 +295,21 @@ class Linker:
             base = tree
         edited = (patch.read_edited(path, self._store.root, self._project, base or {}) for path in linking.edited)
         self.saved[linking.name] = patch.save(linking.name, edited, base or {}, self._project, taken)
+
+
+def refuse_source(project: Project, link: str, path: str, record: Record) -> None:
+    """Refuse a place that is the skill's own source; a link that the project got later makes it one.
+
+    Raises:
+        StateError: the place is the source.
+    """
+    origin = record.newest.provenance
+    if origin is None or place_of(origin.source) != LOCAL:
+        return
+    if os.path.realpath(os.path.join(project.base, origin.path)) == os.path.realpath(path):
+        message = f"a link of the project makes the copy for agents the skill's own source, {origin.path}"
+        hint = "remove the link, then run the command again"
+        raise StateError(message, where=copies.absolute(project.base, link), hint=hint)
 
 
 def _edits(problems: Sequence[TreeProblem], path: str) -> tuple[str, ...]:

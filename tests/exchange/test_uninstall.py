@@ -39,6 +39,16 @@ def left(here):
     return sorted(path for path in here.files() if "/.git/" not in path and os.path.isfile(path))
 
 
+def test_attack_a_later_link_makes_the_source_the_copy_that_uninstall_removes(here):
+    here.skill("project/own/third")
+    assert here.run("install", "./own/third", "--yes", "--allow-unsigned").status == 0
+    remove_tree(str(here.project / ".agents/skills"))
+    (here.project / ".agents/skills").symlink_to("../own")
+    kept = here.run("self", "uninstall", "--yes", "--json").json["kept"]
+    assert [each["name"] for each in kept] == ["third"]
+    assert (here.project / "own/third/SKILL.md").exists()
+
+
 def test_uninstall_removes_all_of_skillhub_and_keeps_project_files(here):
     for agent in ("cursor", "claude-code"):
         assert here.run("mcp", "install", "--agent", agent, "--yes").status == 0

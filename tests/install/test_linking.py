@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -108,6 +109,19 @@ def test_links_are_replaced_by_copies_and_copies_by_links(world):
     world.install(path, link="symlink", answers=Answers())
     world.remove("plain", answers=Answers())
     assert not os.path.lexists(world.copy("plain"))
+
+
+@pytest.mark.parametrize("verb", ["remove", "disable", "sync"])
+def test_attack_a_later_link_makes_the_source_the_copy_for_agents(world, verb):
+    """A branch may bring the link while the copies are cleaned away."""
+    source = Path(plain(world))
+    world.install(str(source))
+    shutil.rmtree(world.base / ".agents/skills")
+    (world.base / ".agents/skills").symlink_to("../src")
+    (source / "SKILL.md").write_text("The next version.\n")
+    act = {"remove": lambda: world.remove("plain"), "disable": lambda: world.disable("plain")}.get(verb, world.sync)
+    error = refused(world, StateError, act)
+    assert (error.where, error.message.endswith("own source, src/plain")) == (str(world.copy("plain")), True)
 
 
 OUT = (".agents", ".agents/skills", ".claude", ".claude/skills", "skillhub.lock", "skillhub.toml", ".mcp.json")
