@@ -34,6 +34,7 @@ if sys.platform == "win32":
 _Parsed = TypeVar("_Parsed")
 _Parse = Callable[[bytes, str], _Parsed]
 _RECORDS_CAP = 64 * 1024 * 1024
+_WORKSPACE = re.compile(rb"^[\s\[]*['\"]?workspace\b", re.MULTILINE)
 # Matches the name of a folder with one part of a workspace's pattern; a hidden one only by a part that names it.
 _fits = cache(lambda part: re.compile(("" if part[0] == "." else r"(?!\.)") + translate(part)).match)
 
@@ -304,26 +305,40 @@ def with_packages(root: Intent, others: Mapping[str, _Content], package: str) ->
 
 
 def workspace_around(folder: str) -> str:
-    """Return the root of the workspace with this package, searched up to the root of git; else the folder itself."""
+    """Return the root of the workspace with this package, searched up to the root of git; else the folder itself.
+
+    Below a workspace whose patterns cannot be read, every folder counts as a package: as a project of its own it
+    would have neither the lock nor the policy of the root.
+    """
     above, below = folder, list[str]()
     while not os.path.lexists(os.path.join(above, ".git")) and above != os.path.dirname(above):
         below.insert(0, os.path.basename(above))
         above = os.path.dirname(above)
-        if any(package_at(below, each) == "/".join(below) for each in workspace_of(above) or ()):
+        try:
+            patterns = _patterns(above) or ()
+        except FormatError:  # `Project.intent` reports it
+            return above
+        if any(package_at(below, each) == "/".join(below) for each in patterns):
             return above
     return folder
 
 
 def workspace_of(folder: str) -> tuple[str, ...] | None:
     """Return the patterns of the workspace with this root; None if it is none, or the file is another user's."""
+    try:
+        return _patterns(folder)
+    except FormatError:  # `Project.intent` reports it
+        return None
+
+
+def _patterns(folder: str) -> tuple[str, ...] | None:
     path = os.path.join(folder, INTENT)
     try:
-        if b"workspace" not in (data := files.read(path, CAP) or b""):
-            return None
         refuse_other_owner(os.stat(path), path)
-        return parse_intent(data, path).members
-    except (OSError, StateError, FormatError):  # `Project.intent` reports the error
+        data = files.read(path, CAP) or b""
+    except (OSError, StateError):  # `Project.intent` reports it
         return None
+    return parse_intent(data, path).members if _WORKSPACE.search(data) else None
 
 
 def package_at(below: Sequence[str], pattern: str) -> str | None:

@@ -157,6 +157,22 @@ def test_verify_list_and_doctor_work_with_a_broken_workspace_file(machine):
     assert machine.run("verify").status == 4  # the lock of a package makes the folders to search ambiguous
 
 
+@pytest.mark.parametrize(
+    "broken", ["[workspace]\n", '[workspace]\nmembers = ["packages/*"]\n<<<<<<< ours\n', "workspace = 1"]
+)
+def test_attack_a_workspace_file_that_cannot_be_read_makes_no_package_a_project_of_its_own(machine, broken):
+    """The package would escape the lock and the policy of the root."""
+    one = machine.project / "packages/one"
+    assert machine.run("install", "../../skills/shared", *YES, cwd=one).status == 0
+    machine.write("project/skillhub.toml", broken)
+    done = machine.run("install", "../../skills/one-skill", *YES, "--json", cwd=one)
+    assert (done.status, done.error["where"].startswith(str(machine.project / "skillhub.toml"))) == (4, True)
+    assert not (one / "skillhub.lock").exists()
+    assert machine.run("verify", "--json", cwd=one).json["skills"][0]["name"] == "shared"
+    machine.write("project/skillhub.toml", "[skills")  # broken, but of no workspace
+    assert machine.run("install", "../../skills/one-skill", *YES, cwd=one).status == 0
+
+
 def test_a_required_skill_is_enabled_in_the_package(machine):
     machine.skill("project/skills/needing", head="metadata:\n  requires: [github:code-review]\n")
     done = machine.run("install", "./skills/needing", "--package", "one", *YES)
