@@ -104,6 +104,11 @@ _JOINED = deferred(rb"(?:\+\s*|\w=)[fbru]{0,2}[\"'`]$")
 _ERASES = deferred(
     rb"(?:(?:^|[\s;&|(`\"'])(?:rm|shred|truncate|unlink)\s[^;|&]{0,120}|/dev/null\s{1,4}(?:>\s?)?|(?:^|[\s;&:|])>\s{0,2})[\"']?$"
 )
+# Words that forbid what follows at once.
+_AVOIDS = deferred(
+    rb"\b(?:avoid|without|instead of|(?:never|do not|don't|must not|should not)\s(?:use|pass|add|set|run))\s"
+    rb"(?:the\s(?:option|flag|switch)\s)?(?:[`\"']{1,2}(?:\w{1,12}\s)?)?$"
+)
 _EVERY_COMMAND = rb"\bbash\(:?\*"
 # At the start of the sentence that the text ends with.
 _FORBIDS = deferred(rb"\b(?:never|(?:do|must|should) not|don't|avoid)\b(?:(?!\.\s)[^\n]){0,200}$")
@@ -277,6 +282,11 @@ def _is_put(context: MatchContext) -> str | None:
     return "SH419" if re.search(rb"(?:-x|--request|--method)[ =]{0,4}put\b", line) else None
 
 
+def _is_meant(context: MatchContext) -> str | None:
+    """Judge an option that switches checks off: a sentence may tell not to use it."""
+    return None if _AVOIDS.search(context.before) else THE_RULE
+
+
 def _is_allowed(context: MatchContext) -> str | None:
     """Judge the permission for every command of a shell beside an agent's settings: by the words of the line."""
     line = context.before + context.first + context.between + context.then
@@ -297,7 +307,7 @@ _JUDGES: Final[Mapping[str, Judge]] = {
         *(_piped, _substituted, _evaluated, _in_sentence, _is_taken, _sent_elsewhere, _is_decoded, _is_run),
         *(_is_deleted, _is_erased, _package_address, _package_alone, _added_line, _program_address, _dependency),
         *(_unknown_index, _go_module, _loaded_address, _declared, _unknown_forge, _of_anybody),
-        *(_unknown_model_host, _is_put, _is_allowed, _is_remote),
+        *(_unknown_model_host, _is_put, _is_meant, _is_allowed, _is_remote),
     )
 }
 
