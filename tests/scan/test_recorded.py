@@ -105,6 +105,10 @@ REPLACED = [
     ("a.py", f"import pyperclip, re\nc = pyperclip.paste()\npyperclip.copy(re.sub('0x[0-9a-f]+', '{ETHER}', c))"),
     ("a.sh", f"if pbpaste | grep -q '^bc1'; then echo -n {WALLET} | pbcopy; fi"),
     ("a.js", f"const c = require('clipboardy');\nif (/^0x/.test(c.readSync())) c.writeSync('{ETHER}');"),
+    (
+        "a.js",
+        f"document.addEventListener('copy', e => {{ e.clipboardData.setData('text/plain', '{ETHER}'); e.preventDefault(); }});",
+    ),
     ("a.ps1", f"if ((Get-Clipboard) -match '^0x') {{ Set-Clipboard '{ETHER}' }}"),
 ]
 
@@ -118,6 +122,10 @@ def test_attack_a_wallet_that_replaces_what_was_copied_is_found(path, text):
     ("path", "text"),
     [
         ("a.js", f"document.onclick = () => navigator.clipboard.writeText('{ETHER}');"),
+        (
+            "a.js",
+            f"console.log('{ETHER}'); addEventListener('copy', e => e.clipboardData.setData('text/plain', source));",
+        ),
         ("a.py", f"import pyperclip\nprint('{WALLET}', pyperclip.paste())\npyperclip.copy('done')"),
     ],
 )

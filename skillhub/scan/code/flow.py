@@ -61,9 +61,12 @@ _RULES_BY_SINK: Final = {
     "start": (("SH113", {"fetched odd"}), ("SH114", {"fetched"})),
     "eval": (("SH605", {"from data"}), ("SH105", {"answered"}), ("SH105", {"record"})),
     "line": (("SH105", {"record"}),),
+    "whole line": (("SH105", {"answered"}),),
     "exec": (("SH605", {"part of data"}), ("SH105", {"answer"})),  # honest programs evaluate expressions of both
     "write": (("SH406", {"later"}), ("SH406", {"packages", "path file"})),
     "copy": (("SH414", {"coin"}),),
+    "replace": (("SH414", {"coin"}),),
+    "instantiate": (("SH105", {"fetched odd"}),),
     "remove": (("SH405", {"walked"}),),  # of a program that encrypts
     "package": (("SH117", {"odd"}),),
     "load": (("SH120", {"model"}),),
@@ -92,7 +95,7 @@ _FILE = re.compile(
 )
 _PATHS: Final = (*patterns("credentials"), *patterns("settings"))
 # Kinds of functions that are sinks of their arguments, and the kinds of what others return.
-_SINKS: Final = frozenset(words("send lookup eval command load hand-out pipe feed copy remove"))
+_SINKS: Final = frozenset(words("send lookup eval command load hand-out pipe feed copy replace instantiate remove"))
 _RESULTS: Final = {kind: kind for kind in words("socket packages model encrypted home record")}
 _RESULTS.update(send="fetched", fetch="fetched", encode="encoded", decode="decoded")
 # Kinds that a part of a value does not have.
@@ -103,7 +106,7 @@ _WHOLE: Final = frozenset(
 _ONLY_AT: Final = {
     "data file": ("program", "eval", "input"),
     **dict.fromkeys(_KINDS["later"], ("write",)),
-    "coin": ("copy",),
+    "coin": ("copy", "replace"),
     "home": ("remove",),
 }
 # Kinds of paths that are not followed through files that contain these paths.
@@ -163,7 +166,7 @@ class _Meaning(NamedTuple):
 
 
 def _find_meaning(text: str) -> _Meaning:
-    folded = text.strip().replace("\\", "/").lower()
+    folded = text.strip().replace("\\", "/").replace("%20", " ").lower()
     is_long = len(text) > _TEXT_MAX
     if is_long:
         folded = _LONG_WORD.sub(lambda word: f"{word[0][:_END]} {word[0][-_END:]}", folded)
@@ -264,12 +267,16 @@ class Flow:
             if pattern.match(command):
                 self.mark(kind, node, place)
 
-    def output(self, command: str, node: Node, place: Place) -> None:
-        """Add the output of a command that a program in another language than the shell runs, as ``printed``."""
+    def output(self, command: str, node: Node, place: Place, kinds: Iterable[str] = ("answered", "answer")) -> None:
+        """Add the output of a command that a program in another language than the shell runs, as ``printed``.
+
+        The answer of an address that the command prints is a value of ``kinds``.
+        """
         self.printed(command, node, place)
         urls = [word.strip("\"'") for word in command.lower().split() if "://" in word]
         if _PRINTS_ANSWER.match(command) and not (urls and all(map(self._is_installer, urls))):
-            self.mark("answered", node, place)
+            for kind in kinds:
+                self.mark(kind, node, place)
 
     def variable(self, name: str, node: Node, place: Place) -> None:
         """Add an environment variable that flows into ``node``; an empty name stands for the whole environment."""

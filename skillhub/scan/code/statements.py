@@ -219,6 +219,7 @@ class Statements:
         is_command = any(map(_ACTS["command"].fullmatch, dotted)) or not _OF_SHELL.isdisjoint(texts)
         if is_command or any(token.kind == "command" for token in tokens):
             self._call("os.system", value, line)
+            flow.sink("whole line", 0 if texts else value, place)
             if (
                 self._language not in _COMPILED
                 or any(map(_SHELL.fullmatch, texts))
@@ -231,7 +232,7 @@ class Statements:
             self.embedded += [(language, text, line - 1) for text in commands]
             output = flow.new()
             for text in commands:
-                flow.output(text, output, place)
+                flow.output(text, output, place, ("answered",))  # a statement also gets what it assigns
             if any("eval" in _kinds(name, has_address=False) for name in dotted):
                 flow.sink("eval", output, place)
         return output
