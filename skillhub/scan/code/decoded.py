@@ -171,6 +171,14 @@ def _unpacked(bare: bytes, room: Room) -> bytes:
     return b""
 
 
+def undone(text: bytes) -> bytes:
+    """Return the bytes that digits of hexadecimal, or else of base64, stand for, be they text or not."""
+    bare = b"".join(text.split())
+    with suppress(ValueError):
+        return binascii.unhexlify(bare) if _HEX.fullmatch(bare) else _base64(bare)
+    return b""
+
+
 def _base64(text: bytes) -> bytes:
     bare = text.rstrip(b"=").replace(b"+", b"-").replace(b"/", b"_")
     bare = bare[: len(bare) - 1] if len(bare) % 4 == 1 else bare

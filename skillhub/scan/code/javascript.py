@@ -24,6 +24,7 @@ _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "f": "\f", "
 _LOAD, _STORE = ast.Load(), ast.Store()
 # The type of a variable in TypeScript, which the parser would take for its name.
 _TYPED = re.compile(r"\b((?:const|let|var)\s{1,4}[\w$]{1,80})!?\s{0,4}:\s{0,4}[^=;\n()]{1,200}?(?=\s{0,4}=[^=>])")
+_OPERATORS = {"+": ast.Add, "^": ast.BitXor, "-": ast.Sub}  # any other is a multiplication
 _COMPARED = frozenset(["==", "===", "!=", "!==", "<", ">", "<=", ">=", "in", "instanceof"])
 
 
@@ -155,8 +156,7 @@ def _binary(node: Tree, depth: _Depth) -> Any:  # noqa: ANN401 - of the class of
         elif sign in ("||", "&&", "??"):
             result = ast.BoolOp(ast.Or(), [result, right], **_line(operation))
         else:
-            kind = ast.Add() if sign == "+" else ast.BitXor() if sign == "^" else ast.Sub()
-            result = ast.BinOp(result, kind, right, **_line(operation))
+            result = ast.BinOp(result, _OPERATORS.get(sign, ast.Mult)(), right, **_line(operation))
     return result
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import codecs
+import operator
 import re
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle, islice
 from typing import Final
 
 from skillhub.formats.text import words
-from skillhub.scan.code.decoded import Room, unpacked
+from skillhub.scan.code.decoded import Room, undone, unpacked
 
 _DEPTH_MAX = 60
 _PATH_DEPTH_MAX = 4
@@ -60,6 +61,12 @@ _MAKES_PATH = re.compile(r"(?:^|\.)(?:Path|str|join|joinpath|resolve|expanduser|
 _MAKES_TEMPORARY: Final = re.compile(r"(?:^|\.)(?:NamedTemporaryFile|mktemp)$")
 _INTERPRETERS: Final = {"sys.executable": ("python", False), "process.execPath": ("node", False)}
 _LINKS = (ast.Await, ast.Attribute, ast.Subscript, ast.Call)
+# How the numbers of characters are changed by those of a key.
+_CHANGES: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
+    ast.BitXor: operator.xor,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+}
 
 
 class Names:
@@ -75,6 +82,7 @@ class Names:
         self.unread = 0
         self._constants: dict[str, tuple[str, bool] | None] = {}
         self._lists: dict[str, Sequence[ast.expr]] = {}
+        self._numbers: dict[str, object] = {}
         self._file_names: dict[str, str] = {}
         self._folded: dict[int, tuple[str, bool] | None] = {}
         self._budget = _TOGETHER_MAX
@@ -93,6 +101,7 @@ class Names:
             fixed = self.fold(value)
             is_new = target.id not in self._constants
             self._lists[target.id] = value.elts if is_new and isinstance(value, ast.List | ast.Tuple) else []
+            self._numbers[target.id] = value.value if is_new and isinstance(value, ast.Constant) else None
             self._constants[target.id] = None if target.id in self._constants else fixed
             if fixed is None and (file_name := self.file_name(value)):
                 self._file_names[target.id] = file_name
@@ -223,13 +232,15 @@ class Names:
             glue = self.fold(between, depth) if between else None
             if isinstance(parts, ast.List | ast.Tuple):
                 return self._joined(parts.elts, depth, glue[0] if glue else "")
-            if isinstance(first, ast.Call) and len(first.args) == 2 and self.dotted(first.args[0]) == "chr":
-                return _characters(first.args[1].elts) if isinstance(first.args[1], ast.List | ast.Tuple) else None
-            return self._codes(first, depth) or self._reversed(owner, depth)
+            made = first if _changed_by(first) else owner
+            if changed := _changed_by(made):
+                return self._text_of(made, depth) if _makes_characters(changed[1]) else None
+            return self._reversed(owner, depth)
         if folded in ("chr", "fromcharcode", "fromcodepoint"):
-            return _characters(node.args)
-        if folded in ("bytes", "bytearray", "from") and isinstance(first, ast.List | ast.Tuple):
-            return _characters(first.elts)
+            return _characters(node.args) or (self._text_of(first, depth) if _changed_by(first) else None)
+        is_numbers = isinstance(first, ast.List | ast.Tuple) or _changed_by(first)
+        if folded in ("bytes", "bytearray", "from") and is_numbers:
+            return self._text_of(first, depth)
         if folded in (
             "b64decode",
             "atob",
@@ -246,7 +257,10 @@ class Names:
             plain = unpacked(text[0].encode("utf-8", "replace"), room).decode("latin-1") if text else ""
             if room.is_exceeded:
                 self.unread = self.unread or node.lineno
-            return plain or (text[0] if text and folded == "decompress" else None)
+            if plain or not text:
+                return plain or None
+            is_plain = folded == "decompress" or (folded == "from" and len(node.args) < 2)
+            return text[0] if is_plain else undone(text[0].encode("utf-8", "replace")).decode("latin-1") or None
         if folded == "decode" and len(node.args) > 1 and (text := self.fold(node.args[0], depth)):
             codec = self.fold(node.args[1], depth)
             return codecs.decode(text[0], "rot13") if codec and codec[0].startswith("rot") else None
@@ -259,26 +273,49 @@ class Names:
         texts = [self.fold(part, depth) for part in parts]
         return glue.join(text[0] for text in texts if text) if texts and all(texts) else None
 
-    def _codes(self, node: ast.AST | None, depth: int) -> str | None:
-        """Return the text that a comprehension makes from constant numbers, each XORed with one number or not."""
-        if not isinstance(node, ast.GeneratorExp | ast.ListComp):
+    def _text_of(self, node: ast.AST | None, depth: int) -> str | None:
+        """Return a constant text: also of a list of numbers, or of one that is made of another by a key."""
+        if self._budget <= 0 or depth > _DEPTH_MAX or node is None:
             return None
-        source = node.generators[0].iter
-        text = None if isinstance(source, ast.List | ast.Tuple) else self.fold(source, depth)
-        chars = _characters(source.elts) if isinstance(source, ast.List | ast.Tuple) else text[0] if text else None
-        expression = ast.unparse(node.elt)[:99]
-        key = re.search(r"\^ ?(\d{1,3})|(\d{1,3}) ?\^", expression)
-        if chars is None or "chr" not in expression.lower():
-            return None
-        return "".join(chr(ord(char) ^ int(key[1] or key[2])) for char in chars) if key else chars
+        if changed := _changed_by(node):
+            return self._changed(*changed, depth + 1)
+        match node:
+            case ast.Call(func=ast.Attribute(value=split, attr="split" | "encode")):
+                node = split
+        numbers = self._lists.get(node.id) if isinstance(node, ast.Name) else getattr(node, "elts", None)
+        text = _characters(numbers) if numbers else (self.fold(node, depth) or ("",))[0]
+        self._budget -= len(numbers or text or "")
+        return text
+
+    def _changed(self, source: ast.AST, function: ast.AST, depth: int) -> str | None:
+        """Return the characters of a source as a function changes each: by a number, or by the letters of a text."""
+        keys: list[ast.expr] = []
+        if isinstance(source, ast.Call) and self.dotted(source.func) in ("enumerate", "zip") and source.args:
+            source, *keys = source.args  # of ``zip``, the second is the key
+        chars = self._text_of(source, depth)
+        changes = [
+            (_CHANGES[type(node.op)], operand)
+            for node in islice(ast.walk(function), _FUNCTION_MAX)
+            if isinstance(node, ast.BinOp) and type(node.op) in _CHANGES
+            for operand in (*keys[:1], node.right, node.left)
+        ]
+        for change, operand in changes if chars else ():
+            if key := self._key(_indexed(operand), depth):
+                codes = [change(ord(char), each) for char, each in zip(chars or "", cycle(key), strict=False)]
+                return "".join(map(chr, codes)) if all(0 <= code < 0x110000 for code in codes) else None
+        return chars
+
+    def _key(self, node: ast.AST, depth: int) -> list[int]:
+        """Return the numbers of a key: one that is constant, or those of the characters of a text."""
+        name = node.id if isinstance(node, ast.Name) else ""
+        number = node.value if isinstance(node, ast.Constant) else self._numbers.get(name)
+        return [number] if isinstance(number, int) else [*map(ord, self._text_of(node, depth) or "")]
 
     def _reversed(self, owner: ast.AST | None, depth: int) -> str | None:
-        """Return the value of JavaScript's ``'..'.split('').reverse().join('')`` and ``[..].map(..).join('')``."""
+        """Return the value of JavaScript's ``'..'.split('').reverse().join('')``."""
         if not (isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute)):
             return None
         within = owner.func.value
-        if owner.func.attr == "map" and isinstance(within, ast.List):
-            return _characters(within.elts) if owner.args and _makes_characters(owner.args[0]) else None
         if owner.func.attr == "reverse" and isinstance(within, ast.Call) and isinstance(within.func, ast.Attribute):
             text = self.fold(within.func.value, depth)
             return text[0][::-1] if text else None
@@ -297,10 +334,32 @@ def chain(node: ast.AST, sign: type[ast.operator] = ast.Add) -> list[ast.AST]:
     return operands[::-1]
 
 
+def _changed_by(node: ast.AST | None) -> tuple[ast.AST, ast.AST] | None:
+    """Return what a comprehension or ``map`` goes through, and the function of each element."""
+    match node:
+        case ast.GeneratorExp() | ast.ListComp():
+            return node.generators[0].iter, node.elt
+        case ast.Call(func=ast.Attribute(value=source, attr="map"), args=[function, *_]):
+            return source, function
+        case ast.Call(func=ast.Name(id="map"), args=[function, source, *_]):
+            return source, function
+    return None
+
+
+def _indexed(node: ast.AST) -> ast.AST:
+    """Return the text or list of which an expression takes an element: ``ord(key[i])``, ``key.charCodeAt(i)``."""
+    while isinstance(node, ast.Subscript | ast.Call):
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        else:
+            node = node.func.value if isinstance(node.func, ast.Attribute) else next(iter(node.args), node.func)
+    return node
+
+
 def _makes_characters(function: ast.AST) -> bool:
-    """Return whether the first part of a function names ``String.fromCharCode`` or a similar one."""
+    """Return whether the first part of a function names ``chr``, ``String.fromCharCode`` or a similar one."""
     nodes = islice(ast.walk(function), _FUNCTION_MAX)
-    return any(isinstance(node, ast.Attribute) and node.attr.startswith("fromC") for node in nodes)
+    return any(str(getattr(node, "attr", getattr(node, "id", ""))).startswith(("fromC", "chr")) for node in nodes)
 
 
 def _characters(numbers: Sequence[ast.AST]) -> str | None:
