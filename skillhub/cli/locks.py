@@ -128,10 +128,10 @@ def lock_export(
     """
     module = optional("skillhub.exchange.sbom", "sbom", "a bill of materials needs")
     data: bytes = getattr(module, form)(common.open_project().lock(), epoch())
-    if output is None:
-        sys.stdout.write(data.decode("ascii"))
-    elif not common.dry_run:
+    if output is not None and not common.dry_run:
         write_output(output, data, common.open_project())
+    if output is None or common.json:
+        sys.stdout.write(data.decode("ascii"))
 
 
 def lock_fix(

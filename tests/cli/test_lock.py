@@ -260,6 +260,8 @@ def test_a_bill_of_materials_is_written(shell):
     assert done.status == 0, done.err
     document = json.loads((shell.project / "x.json").read_bytes())
     assert document["metadata"]["timestamp"] == "2026-11-20T12:00:00+00:00"
+    done = shell.run("lock", "export", "-o", "y.json", "--json", SOURCE_DATE_EPOCH="1795176000")
+    assert done.out == (shell.project / "y.json").read_text() == (shell.project / "x.json").read_text()
     shown = shell.run("lock", "export", "--format", "spdx")
     assert shown.json["creationInfo"]["created"] == "1970-01-01T00:00:00Z"
     assert shell.run("lock", "export", SOURCE_DATE_EPOCH="today").status == 2
