@@ -45,16 +45,16 @@ def intended(name: str, skills: Sequence[str], project: Project) -> Secret:
     Raises:
         UsageError: the name of the variable or of a skill is malformed, or several skills need the variable and none
             is named.
-        NotFound: a skill is not installed here; another skill that gets this name later would receive the value.
+        NotFound: a skill is not installed on this machine; another one that gets its name would receive the value.
         ForbiddenVariable: the variable controls how programs run, and no skill may have it.
-        FormatError, StateError: the lock or the record of the project cannot be read.
+        FormatError, StateError: the record of the project cannot be read.
     """
     _check(name)
     for skill in skills:
         if not is_name(skill):
             raise UsageError(f"expected the name of a skill, found {quote(skill)}")
-    installed = {*project.lock().skills, *project.records().skills} if skills else ()
-    refuse_unknown(skills, installed, project)
+    # Once a record is gone, the skill has no more values; a name in the lock alone would keep them.
+    refuse_unknown(skills, project.records().skills if skills else (), project)
     stored = project.secrets.find(project.key, name)
     allowed = stored.skills if stored else ()
     chosen = {*allowed, *skills} or _needing(name, project)
@@ -66,17 +66,20 @@ def keep(secret: Secret, value: str, project: Project, vault: Keyring) -> None:
 
     Raises:
         UsageError: the value is empty, too long or contains NUL, or there is no keyring.
+        NotFound: one of the skills was removed meanwhile.
         StateError: the keyring or the disk refuses.
     """
     check_value(value)
-    is_new = project.secrets.find(secret.key, secret.name) is None
-    vault.put(secret, value)
-    try:
-        project.secrets.put(secret)
-    except StateError:
-        if is_new:
-            vault.drop(secret)
-        raise
+    with project.exclusively():
+        intended(secret.name, secret.skills, project)
+        is_new = project.secrets.find(secret.key, secret.name) is None
+        vault.put(secret, value)
+        try:
+            project.secrets.put(secret)
+        except StateError:
+            if is_new:
+                vault.drop(secret)
+            raise
 
 
 def remainder(name: str, skills: Sequence[str], project: Project) -> Secret:

@@ -113,6 +113,22 @@ def test_attack_a_skill_with_the_name_of_a_removed_one_gets_no_value(world, vaul
     assert [each.skills for each in world.project.secrets.all()] == [()]
 
 
+def test_attack_a_skill_that_is_removed_while_the_value_is_typed_gets_none(world, vault):
+    world.install(needy(world))
+    secret = intended("TRACKER_TOKEN", (), world.project)
+    world.remove("plain")
+    with pytest.raises(NotFound):
+        keep(secret, VALUE, world.project, vault)
+    assert (vault.values, world.project.secrets.all()) == ({}, ())
+
+
+def test_attack_no_value_is_stored_for_a_skill_that_only_the_lock_has(world, vault):
+    """It would outlive the skill, which has no record that ends with it."""
+    world.on_another_machine().install(needy(world))
+    with pytest.raises(NotFound):
+        store(world, vault, skills=["plain"])
+
+
 def test_a_skill_with_another_tree_than_agreed_gets_no_value(world, vault):
     world.install(needy(world))
     store(world, vault)
