@@ -11,7 +11,16 @@ from skillhub.command.ports import LeftOut, Options, Outcome, Ports, ask
 from skillhub.command.state import State, read_state
 from skillhub.disk import files
 from skillhub.disk.folders import compare
-from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SecurityError, SourceError, UsageError
+from skillhub.errors import (
+    Forbidden,
+    FormatError,
+    KnownBad,
+    NotFound,
+    Refused,
+    SecurityError,
+    SourceError,
+    UsageError,
+)
 from skillhub.exchange.other_locks import NoOrigin, Origin, OtherLock, noted_by_gh, parse_other_lock
 from skillhub.formats.text import as_command, command, did_you_mean, grouped, is_inner_path, quote, spelled_like
 from skillhub.install.admission import admit
@@ -111,6 +120,9 @@ def _offered(local: Candidate, state: State, ports: Ports) -> Candidate:
 
     A folder of this machine is no such source: others who share the lock do not have it. A source that cannot be
     compared, also one that was tampered with, is named in a note: nothing says that the skill is from there.
+
+    Raises:
+        KnownBad: the source offers a skill of this name that is known to be malicious.
     """
     for alias in (alias for alias, each in ports.sources.all().items() if not isinstance(each.place, Local)):
         ref = f"{alias}:{local.name}"
@@ -118,6 +130,8 @@ def _offered(local: Candidate, state: State, ports: Ports) -> Candidate:
             found = gather([parse_ref(ref)], Options(), state, ports).found.get(local.name)
         except NotFound:
             continue
+        except KnownBad:
+            raise
         except (*OF_ONE, Refused, SecurityError) as error:
             local = local.noted(f"{ref} could not be compared: {error.message}")
             continue
@@ -171,7 +185,7 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
     Raises:
         NotFound: no agent's folder has an unmanaged skill with one of the names.
         UsageError: a name is already locked, or ``into`` is not below the project.
-        SecurityError: the content of an origin was tampered with.
+        SecurityError: the content of an origin was tampered with, or a skill is known to be malicious.
         Refused: nobody was there to answer a question, or a critical finding was found; nothing was changed.
         StateError: the disk is in the way.
     """
@@ -263,6 +277,8 @@ def _read(find: AdoptableSkill, into: str, origins: Origins, state: State, ports
     if record is not None and record.tree == local.tree.digest and (why := _ours(find.name, record, state, ports)):
         return LeftOut(find.name, "not-locked", why)
     candidate = compared(local, origins.of(local), state, ports)
+    if find.name in state.unlocked:
+        candidate = candidate.noted("skillhub.toml has a line for it, which will be replaced")
     if candidate.entry.origin != local.entry.origin:
         return _Adopted(find, candidate, None)
     path = f"{into}/{find.name}"

@@ -1,14 +1,17 @@
 """``adopt`` is killed, and meets a full disk, at its steps; no file of the user is lost."""
 
 import os
+import shutil
 
 import pytest
 
 from skillhub.command.ports import Options
 from skillhub.disk.folders import list_folder
-from skillhub.errors import FormatError, StateError
+from skillhub.errors import FormatError, KnownBad, StateError
 from skillhub.exchange.adopt import adopt
 from tests.install.test_faults import Case, left_over, look
+from tests.install.test_known_bad import publish_advisories
+from tests.model.test_advisory import osv, package
 from tests.support.faults import kill, no_space, sample
 from tests.support.world import Answers, World, skill
 
@@ -72,3 +75,33 @@ def test_attack_a_file_that_appears_during_the_question_removes_no_link_of_the_u
         adopt([], "skills", Options(), world.ports(answers))
     assert (world.base / ".claude/skills/loose").is_symlink()
     assert not (world.base / "skills/loose/SKILL.md").exists()
+
+
+@pytest.fixture
+def taken_along(scene):
+    """The scene with the files of ``acme:other`` in an agent's folder, in no lock."""
+    scene.publish("other")
+    scene.machine.install("acme:other")
+    kept = scene.machine.folder / "kept"
+    shutil.copytree(scene.machine.copy("other"), kept)
+    scene.machine.remove("other")
+    shutil.copytree(kept, scene.machine.copy("other"))
+    return scene
+
+
+def test_attack_a_known_bad_release_in_an_agents_folder_is_not_adopted_as_a_local_skill(taken_along):
+    world = taken_along.machine
+    advisory = osv([package(name="other", versions=["1.0.0"])], database_specific={"severity": "CRITICAL"})
+    publish_advisories(taken_along, advisory)
+    with pytest.raises(KnownBad, match=r"other .* is known to be bad"):
+        adopt(["other"], "skills", Options(), world.ports())
+    assert ("other" in world.lock().skills, (world.base / "skills").exists()) == (False, False)
+
+
+def test_attack_a_line_of_the_intent_is_not_replaced_unsaid(taken_along):
+    world = taken_along.machine
+    file = world.base / "skillhub.toml"
+    file.write_text(file.read_text() + 'other = { git = "https://git.example/other" }\n')
+    adopt(["other"], "skills", Options(), world.ports(answers := Answers("yes")))
+    assert "note: skillhub.toml has a line for it, which will be replaced" in answers.seen[-1].details
+    assert world.project.intent().skills["other"].source == "acme"
