@@ -106,7 +106,7 @@ class Candidate:
 
     @property
     def signed_by(self) -> str | None:
-        """The signer's name for display: ``NAME``, or ``NAME (according to SOURCE)``; None without a known signer."""
+        """The signer's name for display: ``NAME``, or ``NAME by SOURCE``; None without a known signer."""
         return self.signer.named(self.voucher) if self.signer else None
 
     def renamed(self, name: str) -> Candidate:

@@ -95,10 +95,10 @@ def by_word(name: str, voucher: str | None) -> str:
 
     Args:
         name: The name, or a signer as the lock has it.
-        voucher: The source that alone vouches for the name, shown as ``NAME (according to SOURCE)``; None if the
-            user configured that source. Callers that do not know the user's sources pass ``Locked.voucher``.
+        voucher: The source that alone vouches for the name, shown as ``NAME by SOURCE``; None if the user configured
+            that source. Callers that do not know the user's sources pass ``Locked.voucher``.
     """
-    return f"{word(name)} (according to {voucher})" if voucher else word(name)
+    return f"{word(name)} by {voucher}" if voucher else word(name)
 
 
 def shown_signers(signed_by: Iterable[str], voucher: str | None) -> str:

@@ -114,8 +114,8 @@ def test_different_signers_are_a_clash():
     done = merged(lock(a=TWO), lock(a=released("1.2.0", HIS)), lock(a=ONE))
     (clash,) = done.clashes
     assert (clash.name, clash.about) == ("a", "signer")
-    assert clash.ours == f"signed by {HERS} (according to acme)"
-    assert clash.theirs == f"signed by {HIS} (according to acme)"
+    assert clash.ours == f"signed by {HERS} by acme"
+    assert clash.theirs == f"signed by {HIS} by acme"
     assert done.lock.skills == {"a": TWO}
 
 
@@ -169,7 +169,7 @@ def test_a_local_skill_takes_ours_and_names_the_command_for_its_folder():
 def test_a_new_signer_of_one_side_is_reported():
     (choice,) = merged(lock(a=ONE), lock(a=released("1.1.0", HIS)), lock(a=ONE)).choices
     assert choice.took == "theirs"
-    assert f"signed by {HIS} (according to acme) now, no longer signed by {HERS} (according to acme)" in choice.why
+    assert f"signed by {HIS} by acme now, no longer signed by {HERS} by acme" in choice.why
 
 
 def test_take_chooses_a_side():

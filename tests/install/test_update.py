@@ -422,7 +422,7 @@ def test_a_version_of_another_publisher_is_named_with_the_removal_that_its_insta
     hub.pull()
     world.sources = Sources(world.home)  # each command is a process of its own
     take = "skillhub install 'acme:hello@^3.0.0'"
-    by, first = (" by rival (according to acme)", "skillhub remove hello, then ") if is_other else ("", "")
+    by, first = (" by rival by acme", "skillhub remove hello, then ") if is_other else ("", "")
     warning = f"hello 3.0.0{by} is available, but ^1 is wanted; to install it: {first}{take}"
     assert warning in available_updates((), world.ports()).warnings
     hints = {each.rule: each.hint for each in audit(AuditRequest(), world.ports()).findings}

@@ -109,13 +109,13 @@ def test_cyclonedx_contains_the_facts_of_a_skill():
     skills = {each["name"]: each for each in document["components"]}
     assert set(skills) == set(LOCK.skills)
     fix = skills["gh-fix-ci"]
-    assert (fix["version"], fix["publisher"]) == ("1.2.0", "'Acme: the publisher' (according to acme)")
+    assert (fix["version"], fix["publisher"]) == ("1.2.0", "'Acme: the publisher' by acme")
     assert fix["hashes"] == [{"alg": "SHA-256", "content": ARTIFACT.hex}]
     facts = {(each["name"], each["value"]) for each in fix["properties"]}
     assert {
         ("skillhub:tree", TREE),
         ("skillhub:source-root", ARTIFACT),
-        ("skillhub:signed-by", f"'{SIGNER}' (according to acme)"),
+        ("skillhub:signed-by", f"'{SIGNER}' by acme"),
         ("skillhub:capability", "scripts"),
         ("skillhub:requires", "program:gh"),
     } <= facts
