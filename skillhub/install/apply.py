@@ -62,9 +62,9 @@ def apply(
         error.left_out = left_out
         raise
     wanted = {each.name: each.wanted for each in candidates.values() if each.wanted}
-    lists = options.dry_run and not wanted.items() <= state.intent.skills.items()
+    would_edit_intent = options.dry_run and not wanted.items() <= state.intent.skills.items()
     outcome = carry_out(plans, options, asked, state, ports)
-    outcome = replace(outcome, left_out=(*left_out, *outcome.left_out), sources=changed, pending=lists)
+    outcome = replace(outcome, left_out=(*left_out, *outcome.left_out), sources=changed, pending=would_edit_intent)
     entries = {name: each.entry for name, each in candidates.items()}
     lock = replace(state.lock, skills={**state.lock.skills, **entries})
     intent = replace(state.intent, skills={**state.intent.skills, **wanted})
@@ -103,7 +103,7 @@ def carry_out(
     """Turn the plans into changes by the answers, commit them, disable ``cleared``, and return the outcome."""
     answers = grouped((question.skill, (question, answer)) for question, answer in asked)
     plans, kept = _with_edit_choices(plans, answers, state)
-    changes, is_satisfied = _decided(plans, answers, state, ports)
+    changes, is_satisfied = _changes_by_answers(plans, answers, state, ports)
     _refuse_two_servers(changes)
     is_restored = {each.name: not each.is_in_order(ports.store) for each in changes if _is_recorded(each, state)}
     linker = Linker(ports.project, ports.store)
@@ -123,7 +123,7 @@ def carry_out(
         tuple(_with_supplied(skill, supplied[skill.name]) for skill in skills),
         changed or (any(is_restored.values()) and not options.dry_run),
         tuple(asked),
-        (*notes, *stays, *_left(plans, changes)),
+        (*notes, *stays, *_lost_copies(plans, changes)),
         supplied=frozenset((name, need) for name, needs in supplied.items() for need in needs),
         left_out=tuple(map(kept_edited, kept)),
         changes={each.name: each.changes for each in plans if each.changes},
@@ -136,7 +136,9 @@ def carry_out(
     )
 
 
-def _decided(plans: Sequence[Plan], answers: Answers, state: State, ports: Ports) -> tuple[list[Change], NeedCheck]:
+def _changes_by_answers(
+    plans: Sequence[Plan], answers: Answers, state: State, ports: Ports
+) -> tuple[list[Change], NeedCheck]:
     """Return the change of each plan (a skill that needs a waiting one waits) and the check of needs afterwards."""
     enabled = state.records.enabled(state.lock.skills) | {each.name for each in plans} if plans else set[str]()
     is_satisfied = need_check(ports.environ, enabled)
@@ -214,7 +216,7 @@ def _with_edit_choices(plans: Sequence[Plan], answers: Answers, state: State) ->
     return chosen, kept
 
 
-def _left(plans: Sequence[Plan], changes: Iterable[Change]) -> Iterator[str]:
+def _lost_copies(plans: Sequence[Plan], changes: Iterable[Change]) -> Iterator[str]:
     """Yield a line for each enabled skill about its copies in packages that no longer have a line for it."""
     records = {each.candidate.name: each.record for each in plans}
     for each in changes:

@@ -98,7 +98,7 @@ def commit(
     with ports.project.exclusively():
         ports.policies.refuse_changed()
         now = read_state(ports.project, ports.sources)
-        _unchanged_meanwhile(changes, cleared, before, now)
+        _refuse_changed_meanwhile(changes, cleared, before, now)
         lock = _lock(changes, options, now, before.lock.sources, ports)
         is_new = lock != now.lock or ports.project.brought is not None
         text = lock.dump() if is_new else None  # a lock that cannot be written is refused before the first write
@@ -163,7 +163,9 @@ def _store(candidate: Candidate, ports: Ports) -> None:
         ports.publishers.pin(proven, f"{agreed}{candidate.pem}")
 
 
-def _unchanged_meanwhile(changes: Sequence[Change], cleared: Iterable[Linking], before: State, now: State) -> None:
+def _refuse_changed_meanwhile(
+    changes: Sequence[Change], cleared: Iterable[Linking], before: State, now: State
+) -> None:
     hint = "run the command again"
     for each in cleared:
         if (record := now.records.skills.get(each.name)) is not None and record.links != each.links:
@@ -172,12 +174,12 @@ def _unchanged_meanwhile(changes: Sequence[Change], cleared: Iterable[Linking], 
         name = change.name
         if now.lock.skills.get(name) not in (before.lock.skills.get(name), change.candidate.entry):
             raise StateError(f"another process changed {name} in the lock meanwhile", where=name, hint=hint)
-        was, wanted = _decided(before.records.skills.get(name)), _decided(change.record)
-        if _decided(now.records.skills.get(name)) not in (was, wanted):
+        was, wanted = _decision(before.records.skills.get(name)), _decision(change.record)
+        if _decision(now.records.skills.get(name)) not in (was, wanted):
             raise StateError(f"another process changed {name} meanwhile", where=name, hint=hint)
 
 
-def _decided(record: Record | None) -> tuple[object, ...] | None:
+def _decision(record: Record | None) -> tuple[object, ...] | None:
     """Return the fields of a record that a person decides; the links are left out, since ``sync`` may change them."""
     return (record.tree, record.enabled, record.disabled_by, record.mcp) if record else None
 

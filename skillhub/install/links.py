@@ -219,7 +219,11 @@ class Linker:
         """Return the files of a place that differ from the recorded tree; nothing if its listing is unknown."""
         is_back = coming is not None and coming.digest == record.tree
         base = coming if is_back else self._store.listing(record.tree)
-        return _edits(copies.compare_copy(path, base, self._store, record.link)[1], path) if base is not None else ()
+        return (
+            _edit_lines(copies.compare_copy(path, base, self._store, record.link)[1], path)
+            if base is not None
+            else ()
+        )
 
     def _is_stored(self, path: str, recorded: Digest | None = None) -> bool:
         """Return whether ``path`` holds exactly a tree of the store, so that its removal loses nothing.
@@ -312,7 +316,7 @@ def refuse_source(project: Project, link: str, path: str, record: Record) -> Non
         raise StateError(message, where=copies.absolute(project.base, link), hint=hint)
 
 
-def _edits(problems: Sequence[TreeProblem], path: str) -> tuple[str, ...]:
+def _edit_lines(problems: Sequence[TreeProblem], path: str) -> tuple[str, ...]:
     """Return a line for each changed file below ``path``, marked ``+``, ``-`` or ``~`` as in a plan."""
     inside = [each for each in problems if each.path != path]
     lines = [f"  {_MARKS.get(each.code, '~')} {each.path[len(path) + 1 :]}" for each in inside[:_MOST]]

@@ -18,7 +18,7 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, command, did_you_mean, spelled_like
 from skillhub.install.candidates import Candidate, TreeBudget, is_within, locked_elsewhere, read_manifest
 from skillhub.install.obtain import Acquisition, by_lock, by_path, by_place, by_source
-from skillhub.install.trusted_sources import configured
+from skillhub.install.trusted_sources import configured_server
 from skillhub.model.hosts import Scope
 from skillhub.model.index import Index, Release, choose_release, choose_skills
 from skillhub.model.lock import Lock, Locked, of_plugin
@@ -91,7 +91,7 @@ def _skills_of(ref: Ref, options: Options, state: State, ports: Ports, named_by:
     if isinstance(ref, Local):
         return _of_folder(ref, options, state, ports)
     if isinstance(ref, McpConfigured):
-        ref, named_by = configured(ref, ports)
+        ref, named_by = configured_server(ref, ports)
     place = _reached(ref, ports, named_by)
     index = place.index(options.skills or None)
     chosen = choose_skills(str(ref), index, options.skills, every=options.every, pick=ports.pick)
@@ -471,7 +471,7 @@ def with_dependencies(
                 message = f"skills that are needed were searched more than {_MOST} times"
                 raise NeedConflict(message, where=demand.chain[0], hint="install fewer at once: --skill NAME")
             try:
-                candidates[need.name] = budget.keep(_obtained(demands[need.name], parent, state, ports))
+                candidates[need.name] = budget.keep(_obtain_dependency(demands[need.name], parent, state, ports))
             except NotFound as error:
                 if need.required and present is not None:
                     raise _conflict(need.name, demands[need.name], present.version) from error
@@ -525,7 +525,7 @@ def _needs(manifest: Manifest) -> Iterator[Requirement]:
     return (need for need in manifest.requires if need.kind == "skill")
 
 
-def _obtained(demands: Sequence[_Demand], parent: Candidate, state: State, ports: Ports) -> Candidate:
+def _obtain_dependency(demands: Sequence[_Demand], parent: Candidate, state: State, ports: Ports) -> Candidate:
     need = demands[-1].need
     ranges = [each.need.range for each in demands if each.need.range]
     ranges += [wanted for _, wanted in ranges_on(need.name, state.lock, ports, but={d.chain[-1] for d in demands})]
@@ -536,18 +536,19 @@ def _obtained(demands: Sequence[_Demand], parent: Candidate, state: State, ports
         raise _conflict(need.name, demands, entry.version)
     named_by = by_agreement(state.agreed(parent.name) is not None)
     try:
-        found = _resolved(combined, parent, ports, named_by=named_by).acquisition.run()
+        found = _resolve_dependency(combined, parent, ports, named_by=named_by).acquisition.run()
     except NotFound as error:
         if {*ranges} <= {need.range}:
             raise
-        _resolved(replace(need, range=None), parent, ports, named_by=named_by)  # raises if no version exists at all
+        # Raises if no version exists at all.
+        _resolve_dependency(replace(need, range=None), parent, ports, named_by=named_by)
         raise _conflict(need.name, demands, None) from error
     if not is_within(found.entry, combined.range):
         raise _conflict(need.name, demands, found.entry.version)
     return found
 
 
-def _resolved(need: Requirement, parent: Candidate, ports: Ports, *, named_by: Who) -> ResolvedSkill:
+def _resolve_dependency(need: Requirement, parent: Candidate, ports: Ports, *, named_by: Who) -> ResolvedSkill:
     if need.source is not None or parent.entry.named or parent.entry.local:
         alias = need.source or (parent.entry.source if parent.entry.named else None)
         return resolve_named(Named(need.name, alias, need.range), ports)

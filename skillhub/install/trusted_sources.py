@@ -210,8 +210,8 @@ def add_source(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool = 
         return _add_place(alias, url, pin, ports, dry_run)
     if url == EMBEDDED_URL and pin == Pin():
         pin = Pin(fingerprint=root_fingerprint())  # the package itself vouches for the registry inside it
-    _refuse(url, pin, ports)
-    root = _root(url, pin, ports)
+    _refuse_forbidden(url, pin, ports)
+    root = _pinned_root(url, pin, ports)
     source = ports.sources.meant(alias, url, root)
     question = _place_question(source, ports) if source.root is None else first_root(alias, url, source.root)
     if dry_run:
@@ -242,7 +242,7 @@ def _in_full(text: str, ports: Ports) -> str:
         return text
     ref = parse_ref(text)
     if isinstance(ref, McpConfigured):
-        ref, named_by = configured(ref, ports)
+        ref, named_by = configured_server(ref, ports)
         if named_by != "person":
             message = f"only a file of this project says which server {quote(text)} is"
             raise UsageError(message, hint=f"if you trust it, name it by its URL: {ref}")
@@ -281,7 +281,7 @@ def suggested() -> Mapping[str, Mapping[str, str]]:
     return dict(packaged("sources/suggested.json"))
 
 
-def configured(ref: McpConfigured, ports: Ports) -> tuple[Mcp, Who]:
+def configured_server(ref: McpConfigured, ports: Ports) -> tuple[Mcp, Who]:
     """Return the MCP server of this name in the agents' configurations, and who named its URL.
 
     Raises:
@@ -329,8 +329,8 @@ def trust_source(alias: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -
     if mine.place is not None:
         way = "skillhub publisher trust NAME --key FILE (or --certificate FILE)"
         raise UsageError(f"{alias} is {mine.place}, which has no root", hint=f"trust a signer of its skills: {way}")
-    _refuse(mine.url, pin, ports)
-    root = _root(mine.url, pin, ports)
+    _refuse_forbidden(mine.url, pin, ports)
+    root = _pinned_root(mine.url, pin, ports)
     if root is None:
         if mine.root is None:
             return mine
@@ -361,9 +361,9 @@ def _trust_proposal(alias: str, pin: Pin, ports: Ports, *, dry_run: bool) -> Sou
         hint = f"{as_command('skillhub', 'source', 'add', alias if is_alias(alias) else 'NAME', 'URL')} adds one"
         raise NotFound(f"no source is named {quote(alias)}, and this project proposes none", hint=hint)
     wanted = Pin(pin.root, pin.fingerprint or proposal.root)
-    _refuse(proposal.url, wanted, ports)
+    _refuse_forbidden(proposal.url, wanted, ports)
     refuse_unsafe(alias, proposal.url)
-    root = _root(proposal.url, wanted, ports, named_by="repository")
+    root = _pinned_root(proposal.url, wanted, ports, named_by="repository")
     source = ports.sources.proposed(alias, proposal.url, root)
     if not is_proposed(source.locked(), proposal):
         raise WrongBytes(f"the project says that {alias} is {proposal}, found {source.locked()}", where=proposal.url)
@@ -378,7 +378,7 @@ def _trust_proposal(alias: str, pin: Pin, ports: Ports, *, dry_run: bool) -> Sou
     return adopted
 
 
-def _refuse(url: str, pin: Pin, ports: Ports) -> None:
+def _refuse_forbidden(url: str, pin: Pin, ports: Ports) -> None:
     """Refuse a forbidden place before the first request; a policy may permit a registry by its root alone.
 
     Raises:
@@ -392,7 +392,7 @@ def _refuse(url: str, pin: Pin, ports: Ports) -> None:
         raise
 
 
-def _root(url: str, pin: Pin, ports: Ports, *, named_by: Who = "person") -> bytes | None:
+def _pinned_root(url: str, pin: Pin, ports: Ports, *, named_by: Who = "person") -> bytes | None:
     """Return the root at ``url``, compared with the pin; None if the site has none and the pin expects none."""
     try:
         found = pin.root if pin.root is not None else ports.fetch_root(url, pin.digest, named_by=named_by)
