@@ -49,9 +49,13 @@ def advised(name: str, entry: Locked, tree: Tree | None, ports: Ports) -> tuple[
     """
     if not (known := ports.advisories.known()):
         return ()
-    root, record = ports.root_of(entry), ports.project.last_records().known(name)
-    urls, status = partial(urls_of, entry, ports), partial(ReleaseStatus.last_seen, name, entry, root, ports.seen)
-    skill = LockedSkill(name, entry, record, root, ports.store, urls, lambda: status().offered, tree)
+    root = ports.root_of(entry)
+    record = ports.project.last_records().known(name)
+
+    def offered() -> tuple[Release, ...]:
+        return ReleaseStatus.last_seen(name, entry, root, ports.seen).offered
+
+    skill = LockedSkill(name, entry, record, root, ports.store, partial(urls_of, entry, ports), offered, tree)
     return skill.matches(known)
 
 
@@ -314,7 +318,7 @@ def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Port
         return
     # A lock may name other signers besides the proven one; the record would then let them sign the next version.
     old, named, proven = {*before.signers}, {*signers_of(entry.signed_by)}, candidates.proven_signers(candidate)
-    now = named | proven if named and proven else set()
+    now = named | proven if named and proven else set()  # a lock or bytes without a signer: no publisher
     if candidates.is_same_publisher(old, now, lambda: _publisher_keys(candidate, before.source, ports)):
         return
     scope = ports.project.scope
@@ -552,7 +556,9 @@ def packages_of(state: State, coming: Iterable[Candidate] = ()) -> Mapping[str, 
     waiting = deque(found)
     while waiting:
         name = waiting.popleft()
-        for need in entries[name].dependencies if name in entries else ():
+        if name not in entries:
+            continue
+        for need in entries[name].dependencies:
             if not found[name] <= found[need]:
                 found[need] |= found[name]
                 waiting.append(need)

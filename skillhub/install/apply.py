@@ -162,23 +162,22 @@ def _refuse_two_servers(changes: Iterable[Change]) -> None:
         Refused: two skills need such servers.
     """
     first: dict[tuple[str, str], tuple[str, McpServer]] = {}
-    for name, each, agent in (
-        (change.name, *write) for change in changes if change.needs for write in change.needs.writes
-    ):
-        other, server = first.setdefault((agent.file.path, each.need.name), (name, each.described()))
-        if server != each.described():
-            hint = (
-                f"one command for each: the second one asks whether to use the server {each.need.name} that is there"
-            )
-            message = f"{other} and {name} need different MCP servers called {each.need.name}"
-            raise Refused(message, where=agent.file.path, hint=hint)
+    for change in changes:
+        for each, agent in change.needs.writes if change.needs else ():
+            server, described = each.need.name, each.described()
+            other, first_described = first.setdefault((agent.file.path, server), (change.name, described))
+            if first_described != described:
+                hint = f"one command for each: the second one asks whether to use the server {server} that is there"
+                message = f"{other} and {change.name} need different MCP servers called {server}"
+                raise Refused(message, where=agent.file.path, hint=hint)
 
 
 def _remedies(plans: Sequence[Plan], state: State, scope: Scope) -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
     """Yield skill, need and the commands that satisfy it, for needs that do not imply their command."""
     locked = {*state.lock.skills, *(each.name for each in plans)}
     for each in plans:
-        yield from each.needs.remedies(scope).items() if each.needs else ()
+        if each.needs:
+            yield from each.needs.remedies(scope).items()
         for name in locked.intersection(each.candidate.entry.dependencies):
             yield (each.name, f"skill:{name}"), (command(scope, "enable", name, each.name),)
 
@@ -201,15 +200,17 @@ def _with_edit_choices(plans: Sequence[Plan], answers: Answers, state: State) ->
         Refused: a changed skill needs another version of a skill that stays unchanged.
     """
     chosen: list[Plan] = []
-    kept, stale = [], set()
+    kept: list[str] = []
+    stale: set[str] = set()  # those of which the user keeps another version than the candidate
     for each in plans:
         name = each.name
         linking = each.linking.answered(answers.get(name, ())) if each.linking else None
-        if linking is None and each.linking is not None:
-            kept.append(name)
-            stale |= set() if state.lock.skills.get(name) == each.candidate.entry else {name}
-        else:
+        if linking is not None or each.linking is None:
             chosen.append(replace(each, linking=linking))
+            continue
+        kept.append(name)
+        if state.lock.skills.get(name) != each.candidate.entry:
+            stale.add(name)
     for each in chosen:
         if needed := sorted(stale.intersection(each.candidate.entry.dependencies)):
             raise Refused(f"{each.name} needs {needed[0]}, which stays unchanged", where=needed[0])
@@ -264,7 +265,7 @@ def enable(names: Sequence[str], options: Options, ports: Ports, disabling: Sequ
     clearing = _clearing(disabling, state, ports)
     questions = [question for each in plans for question in each.questions()]
     asked = ask([*questions, *removal_questions(clearing)], ports, options.dry_run)
-    cleared = [linking for each in clearing if (linking := each.answered(asked))]
+    cleared = _answered(clearing, asked)
     known = state.records.skills
     disabled_records = {each.name: replace(known[each.name], enabled=False, links=()) for each in cleared}
     without = replace(state, records=replace(state.records, skills={**known, **disabled_records}))
@@ -285,7 +286,7 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
     """
     state, names = read_unchecked(ports.project), tuple(dict.fromkeys(names))
     refuse_unknown(names, state.lock.skills, ports.project, state.unlocked)
-    cleared, asked = _ask(names, state, ports, dry_run)
+    cleared, asked = _ask_about_edits(names, state, ports, dry_run)
     if dry_run:
         return Outcome(views_of(names, state.records.skills, state, ports), False, asked)
     with ports.project.exclusively():
@@ -334,7 +335,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
     ended = {name: f"{tense} {'forgotten' if name in forgotten else 'removed'}" for name in unlocked}
     notes = tuple(f"{name}, which {LOCK} does not name, {how}" for name, how in ended.items())
     configured = config_files(names, state, ports)
-    cleared, asked = _ask(names, state, ports, dry_run)
+    cleared, asked = _ask_about_edits(names, state, ports, dry_run)
     if dry_run:
         views = views_of(names, state.records.skills, state, ports)
         return Outcome(views, False, asked, notes, pending=bool(unlocked))
@@ -386,7 +387,9 @@ def _refuse_changed(names: Iterable[str], before: State, now: State) -> None:
 
 
 def _refuse_wanted_elsewhere(names: Iterable[str], intent: Intent, project: Project) -> None:
-    for name in names if intent.package else ():
+    if not intent.package:
+        return
+    for name in names:
         wanting = intent.packages.get(name, ())
         if others := [each or "the root" for each in wanting if each != intent.package]:
             hint = f"from all packages: {as_command('skillhub', 'remove', name, '--project', project.base)}"
@@ -418,7 +421,9 @@ def _without(names: frozenset[str], lock: Lock) -> Lock:
     return Lock(skills, {alias: source for alias, source in lock.sources.items() if alias in used})
 
 
-def _ask(names: Sequence[str], state: State, ports: Ports, dry_run: bool) -> tuple[list[Linking], tuple[Asked, ...]]:
+def _ask_about_edits(
+    names: Sequence[str], state: State, ports: Ports, dry_run: bool
+) -> tuple[list[Linking], tuple[Asked, ...]]:
     """Ask about edited copies in the places to clear; return the decided steps, and the questions with answers.
 
     Raises:
@@ -426,7 +431,12 @@ def _ask(names: Sequence[str], state: State, ports: Ports, dry_run: bool) -> tup
     """
     found = _clearing(names, state, ports)
     asked = ask(removal_questions(found), ports, dry_run)
-    return [linking for each in found if (linking := each.answered(asked))], tuple(asked)
+    return _answered(found, asked), tuple(asked)
+
+
+def _answered(cleared: Iterable[Linking], asked: Sequence[Asked]) -> list[Linking]:
+    answered = (each.answered(asked) for each in cleared)
+    return [each for each in answered if each is not None]
 
 
 def _clearing(names: Iterable[str], state: State, ports: Ports) -> list[Linking]:

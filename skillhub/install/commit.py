@@ -74,8 +74,10 @@ class Change:
     @property
     def places(self) -> list[str]:
         """The places in agents' folders that have to be made, replaced or removed."""
-        steps, enabled = self.linking.steps if self.linking else (), self.record.enabled
-        return [step.path for step in steps if (step.do != "in-place" if enabled else os.path.lexists(step.path))]
+        steps = self.linking.steps if self.linking else ()
+        if self.record.enabled:
+            return [step.path for step in steps if step.do != "in-place"]
+        return [step.path for step in steps if os.path.lexists(step.path)]
 
     def is_in_order(self, store: Store) -> bool:
         """Return whether the places and the stored tree of an unchanged skill need no work."""
@@ -117,8 +119,9 @@ def commit(
         gone = (path for linking in cleared for path in linking.paths if os.path.lexists(path))
         copies.refuse_read_only(ports.project, chain(gone, *(change.places for change in changes)))
         # Before the store has the edited tree: a copy that equals a stored tree counts as not edited.
-        for change in changes if not options.frozen else ():
-            _write_patch(change.candidate, ports)
+        if not options.frozen:
+            for change in changes:
+                _write_patch(change.candidate, ports)
         for done, change in enumerate(changes):
             ports.report("storing", done, len(changes))
             _store(change.candidate, ports)
@@ -235,7 +238,8 @@ def _places(changes: Sequence[Change]) -> Iterator[str]:
     for change in changes:
         if change.linking is not None and change.record.enabled:
             yield from map(os.path.dirname, change.linking.paths)
-        yield from (each.file.path for _, each in change.needs.writes) if change.needs else ()
+        if change.needs:
+            yield from (each.file.path for _, each in change.needs.writes)
 
 
 def _with_former_links(records: Records, before: Records) -> Records:
@@ -263,11 +267,10 @@ def _link(change: Change, before: Record | None, linker: Linker, ports: Ports) -
     elif change.linking is not None and before is not None:
         own_steps = tuple(step for step in change.linking.steps if step.link in before.links)
         linker.take_away(replace(change.linking, steps=own_steps))
-    for link in before.links if before else ():
-        if link not in kept:
-            copies.remove_copy(ports.project, copies.path_of(ports.project, link))
-            changed = True
-    return changed
+    former = [link for link in before.links if link not in kept] if before else []
+    for link in former:
+        copies.remove_copy(ports.project, copies.path_of(ports.project, link))
+    return changed or bool(former)
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +338,8 @@ class Planner:
         self.packages = admission.packages_of(state, coming)
         # A command with nothing to do needs none of them.
         self.known_names = cache(partial(known_names, state, ports))
-        self.is_satisfied, self.about_project = need_check(ports.environ), [*about_project(ports)]
+        self.is_satisfied = need_check(ports.environ)
+        self.about_project = [*about_project(ports)]
 
     def plan(self, candidate: Candidate, links: Sequence[str] | None = None) -> Plan:
         """Return the plan for a candidate: its needs, its places, and its differences from the version before.
@@ -386,13 +390,16 @@ class Planner:
     def _sharing(self, candidate: Candidate) -> Mapping[str, Sequence[str]]:
         """Return by MCP server the other enabled skills that need it, and not as the candidate describes it."""
         sharing: defaultdict[str, list[str]] = defaultdict(list)
-        needs = [need for need in candidate.manifest.requires if need.kind == "mcp"]
-        for name, record in sorted(self.state.records.skills.items()) if needs else ():
-            coming = self.coming[name].requires if name in self.coming else ()
-            servers = {need.name: need.server for need in coming if need.kind == "mcp"}
-            for need in needs if record.enabled and name != candidate.name else ():
-                if need.spell() in {each.spell() for each in record.facts.needs}:
-                    sharing[need.name] += [name] if servers.get(need.name) != need.server else []
+        for need in candidate.manifest.requires:
+            if need.kind != "mcp":
+                continue
+            for name, record in sorted(self.state.records.skills.items()):
+                if name == candidate.name or not record.enabled:
+                    continue
+                coming = self.coming[name].requires if name in self.coming else ()
+                server = next((each.server for each in coming if each.spell() == need.spell()), None)
+                if server != need.server and need.spell() in {each.spell() for each in record.facts.needs}:
+                    sharing[need.name].append(name)
         return sharing
 
     def _diff(self, candidate: Candidate, changes: Changes | None) -> str:
@@ -468,12 +475,14 @@ class Planner:
     def _kept(self, name: str, record: Record) -> Iterator[str]:
         """Yield the present places that the skill keeps; in a package that no longer wants it, only edited copies."""
         packages = {*self.ports.project.packages()} if self.packages else set[str]()
+        if not packages:
+            yield from record.links
+            return
         wanting = self.packages.get(name, ())
-        for step in self.linker.plan_removal(name, record).steps if packages else ():
+        for step in self.linker.plan_removal(name, record).steps:
             package = next((each for each in packages if step.link.startswith(f"{each}/")), "")
             if package in wanting or step.do == "save":
                 yield step.link
-        yield from () if packages else record.links
 
     def unchanged(self, names: Collection[str], shared: admission.SharedFacts) -> set[str]:
         """Return the locked skills for which ``plan`` is known to find no change, question or warning."""

@@ -454,7 +454,8 @@ def newest_of(
                 unreachable[entry.source] = error
             on_error(name, error)
         else:
-            resolved += [] if found is None else [found]
+            if found is not None:
+                resolved.append(found)
     budget = TreeBudget(ports.store) if describe is None else None
     with prefetched([each.acquisition for each in resolved], ports.report) as results:
         for each, obtain in zip(resolved, results, strict=True):

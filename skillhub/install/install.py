@@ -96,8 +96,10 @@ def _unchanged(resolved: Sequence[ResolvedSkill], options: Options, state: State
 
 def _note_unchanged(done: Mapping[str, Candidate], names: Iterable[str], state: State, ports: Ports) -> None:
     """Remember which of these skills, just planned, were in order and without warnings."""
+    if not ports.store.proved.is_believed:
+        return
     shared = SharedFacts(ports)
-    for name in names if ports.store.proved.is_believed else ():
+    for name in names:
         found = done[name]
         # The signature of an unknown signer may have a certificate, which expires; the lock does not mention it.
         if found.warnings or (found.signer is None and found.trust != "unsigned"):

@@ -521,8 +521,8 @@ def needs_for_agents(
         if need.kind == "mcp" and (options.agents or need.spell() not in record.waived):
             written = record.mcp.get(need.name, {})
             server = server_need(need, [each for each in agents if each.id not in written], ports)
-            is_answered = need.spell() in record.satisfied and not (options.agents or server.to_write)
-            servers += [] if is_answered else [server]
+            if need.spell() not in record.satisfied or options.agents or server.to_write:
+                servers.append(server)
     return OpenNeeds(name, _supplied(manifest, options), (), tuple(servers), options.mcp)
 
 

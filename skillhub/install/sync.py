@@ -76,10 +76,13 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
         kept = {name for name, linking in answered.items() if linking is None}
         plans = [linking for linking in answered.values() if linking is not None]
         removed = _removed(plans, state, "would be" if dry_run else "was", ports)
-        for each in () if dry_run else plans:
-            linker.save(each, old := state.records.skills.get(each.name), fetched.get(old.tree) if old else None)
-        changed = not dry_run and _carry_out(plans, {*kept, *unlocked}, fetched, state, ports)
-    touched = {each.name for each in planned if (each.steps if not state.enabled(each.name) else not each.done)}
+        changed = False
+        if not dry_run:
+            for each in plans:
+                record = state.records.skills.get(each.name)
+                linker.save(each, record, fetched.get(record.tree) if record else None)
+            changed = _carry_out(plans, {*kept, *unlocked}, fetched, state, ports)
+    touched = {each.name for each in planned if not each.done}
     touched |= {name for name, entry in state.lock.skills.items() if entry.tree in fetched}
     left = (
         *_kept_unlocked(unlocked, state, ports),
