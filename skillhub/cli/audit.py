@@ -79,9 +79,17 @@ def audit(
     writes = as_command("skillhub", "audit", "--write-baseline", baseline or "")
     with hinting(f"{writes} writes it"):
         known = None if baseline is None else BaselineFile.parse(read_file(baseline, BaselineFile.CAP), baseline)
-    online, makes_baseline, remember = not common.offline, write_baseline is not None, not common.dry_run
     request = AuditRequest(
-        names, paths, sources, online, fail_on, before, known, makes_baseline, remember, is_package
+        names,
+        paths,
+        sources_alone=sources,
+        refresh=not common.offline,
+        threshold=fail_on,
+        before=before,
+        baseline=known,
+        makes_baseline=write_baseline is not None,
+        remember=not common.dry_run,
+        is_package=is_package,
     )
     ports = open_ports(common)
     if write_baseline is not None:
@@ -92,8 +100,9 @@ def audit(
         common.terminal.say(f"wrote {write_baseline}: a baseline of {amount(len(report.known), 'finding')}")
     in_repository = report.below(_below(ports.project.base, os.environ.get(_WORKSPACE)))
     # GitHub reads both streams; stdout has only the report if a program reads it.
-    for line in reports.workflow_commands(in_repository) if ci else ():
-        common.terminal.workflow_command(line, sys.stdout if shape == "text" else sys.stderr)
+    if ci:
+        for line in reports.workflow_commands(in_repository):
+            common.terminal.workflow_command(line, sys.stdout if shape == "text" else sys.stderr)
     if shape == "prompt":
         common.terminal.lines(brief(looked_at(request, ports), report.findings))
     elif not ci or shape != "text":
@@ -172,8 +181,9 @@ def _print(report: Report, shape: Format, terminal: Terminal) -> None:
 
 def _end(report: Report, shape: Format, prompt: str, terminal: Terminal) -> None:
     """Print what follows the findings: notes, the summary, and ``prompt``, the command that prints the brief."""
-    for line in report.notes if shape != "markdown" else ():
-        terminal.warn(f"note: {line}")
+    if shape != "markdown":
+        for line in report.notes:
+            terminal.warn(f"note: {line}")
     if shape == "text":
         if report.ok:
             terminal.did(report.summary, "green")

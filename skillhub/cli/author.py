@@ -162,8 +162,11 @@ def _draw(found: Validated, terminal: Terminal) -> None:
     warnings = amount(len(found.warnings), "warning") if found.warnings else ""
     noted = ", ".join(filter(None, (warnings, counted(found.findings))))
     status = f"ok{f', with {noted}' if noted else ''}" if is_ok else "not ok"
-    write = terminal.did if is_ok and not noted else terminal.out
-    write(f"{found.path}: {status}, signature {signature}", "red" if not is_ok else "yellow" if noted else "green")
+    text = f"{found.path}: {status}, signature {signature}"
+    if is_ok and not noted:
+        terminal.did(text, "green")
+    else:
+        terminal.out(text, "yellow" if is_ok else "red")
     if hint := hint_to_sign_again(found.path, found.signature.code if found.signature else None):
         terminal.out(f"  {hint}")
     for issue in found.errors:
@@ -429,13 +432,15 @@ def registry_watch(
     if common.json:
         entries = [{field: row.get(field) for field in LogEntryRow.model_fields} for row in rows]
         common.answer("registry watch", {"ok": not rows, "entries": entries})
-    for row in rows if not common.json else ():
-        is_offered = row["kind"] == "yanked" and row.get("reason") is None
-        shown = {**row, "kind": "offered-again"} if is_offered else row
-        words = [shown[field] for field in LogEntryRow.model_fields if field in row and field not in _WHERE]
-        common.terminal.out(f"{word(row['time'] or '-')} {row['source']}: {' '.join(words)}", "yellow")
-    if not rows and not common.json and sys.stderr.isatty():
-        common.terminal.say("no new entries")
-    for watch in watches.values() if not common.dry_run else ():
-        watch.remember()
+    else:
+        for row in rows:
+            is_offered = row["kind"] == "yanked" and row.get("reason") is None
+            shown = {**row, "kind": "offered-again"} if is_offered else row
+            words = [shown[field] for field in LogEntryRow.model_fields if field in row and field not in _WHERE]
+            common.terminal.out(f"{word(row['time'] or '-')} {row['source']}: {' '.join(words)}", "yellow")
+        if not rows and sys.stderr.isatty():
+            common.terminal.say("no new entries")
+    if not common.dry_run:
+        for watch in watches.values():
+            watch.remember()
     return 1 if rows else 0

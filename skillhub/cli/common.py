@@ -202,7 +202,8 @@ class Common:
         try:
             return self.open_project().intent()
         except SkillhubError as error:
-            at, hint = (f"{error.where}: " if error.where else ""), (f"; {error.hint}" if error.hint else "")
+            at = f"{error.where}: " if error.where else ""
+            hint = f"; {error.hint}" if error.hint else ""
             self.terminal.warn(f"warning: {at}{error.message}{hint}")
             return UNREADABLE
 

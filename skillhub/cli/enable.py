@@ -152,9 +152,10 @@ def _switched(common: Common, names: Sequence[str], host: str | None, reach: Rea
         _, catalog = seen_by(common, row.id, around)
         paths = [skill.path for skill in skills]  # another process may have removed one since
         skills = [now for path in paths for now in catalog.skills if now.path == path]
-    for skill in skills if reach == "active" and not common.dry_run else ():
-        if skill.held is not None:
-            raise Refused(skill.why["message"], hint=skill.held.command or f"change {skill.held.file}")
+        still_held = next((skill for skill in skills if skill.held is not None), None)
+        if reach == "active" and still_held is not None and still_held.held is not None:
+            hint = still_held.held.command or f"change {still_held.held.file}"
+            raise Refused(still_held.why["message"], hint=hint)
     warnings: Iterator[str] = iter(())
     if host is None:
         warnings = _still_held(common, called, around) if reach == "active" else _still_read(common, skills)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Annotated
 
 from skillhub.cli.common import (
@@ -136,27 +135,31 @@ def _parsed(refs: Sequence[str]) -> list[Ref]:
             first blank would name a stranger's repository.
     """
     parsed = [parse_ref(ref) for ref in refs]
-    for ref in parsed if len(parsed) > 1 else ():
-        if isinstance(ref, Local) and not os.path.lexists(os.path.expanduser(ref.path)):
-            hint = f"if blanks belong to a path, quote it: {as_command('skillhub', 'install', ' '.join(refs))}"
-            hint = EXPECTED if all(isinstance(each, Local) for each in parsed) else hint
-            raise NotFound("there is no such file or folder", where=os.path.abspath(ref.path), hint=hint)
+    absent = [ref for ref in parsed if isinstance(ref, Local) and not os.path.lexists(os.path.expanduser(ref.path))]
+    if absent and len(parsed) > 1:
+        hint = f"if blanks belong to a path, quote it: {as_command('skillhub', 'install', ' '.join(refs))}"
+        hint = EXPECTED if all(isinstance(each, Local) for each in parsed) else hint
+        raise NotFound("there is no such file or folder", where=os.path.abspath(absent[0].path), hint=hint)
     return parsed
 
 
 def _show_all_pins(common: Common) -> None:
     """Show which skills an update of all leaves unchanged because skillhub.toml pins them, a few by name."""
-    pins = {} if common.json else {name: version for name, version, *_ in _pins(common.wanted().skills, common)}
-    named = [f"{name} to {version}" for name, version in islice(pins.items(), _FEW)]
-    more = f" and {len(pins) - _FEW} more" if len(pins) > _FEW else ""
+    if common.json:
+        return
+    pins = [(name, version) for name, version, *_ in _pins(common.wanted().skills, common)]
     if pins:
-        change = common.command("update", next(iter(pins)))
+        named = [f"{name} to {version}" for name, version in pins[:_FEW]]
+        more = f" and {len(pins) - _FEW} more" if len(pins) > _FEW else ""
+        change = common.command("update", pins[0][0])
         common.terminal.say(f"skillhub.toml pins {', '.join(named)}{more}; how to change a pin: {change}")
 
 
 def _show_pins(names: Iterable[str], common: Common) -> None:
     """Show which skills do not change because skillhub.toml pins them, with the command that changes the pin."""
-    for name, version, allow, then in () if common.json else _pins(names, common):
+    if common.json:
+        return
+    for name, version, allow, then in _pins(names, common):
         # A command at the end of a line stays in one row, for copying.
         common.terminal.say(f"skillhub.toml pins {name} to {version}; to allow newer versions: {allow}")
         common.terminal.say(then)
@@ -183,7 +186,9 @@ def _show_listed(before: Mapping[str, Wanted], outcome: Outcome, common: Common)
     """Show the skills of which only the line in skillhub.toml changed; return whether there are some."""
     after = common.open_project().intent().skills if before else {}
     found = [name for name, line in before.items() if name in outcome.unchanged and after.get(name, line) != line]
-    for name in () if common.json else found:
+    if common.json:
+        return bool(found)
+    for name in found:
         place, version = after[name].remote(), after[name].version
         allowed = version or (place.rev if isinstance(place, Git | GitHub) else None)
         newest = f"; to install the newest of them: {common.command('update', name)}"
@@ -210,9 +215,11 @@ def _with_lists(outcome: Outcome, ports: Ports) -> Outcome:
     They are computed only if there are many skills, or one in both scopes: the modules that read skills as agents do
     are not loaded for a few.
     """
+    if not outcome.changed:
+        return outcome
     names: list[set[str]] = []
     scopes = {each.scope: each for each in (ports.project, ports.project.users(ports.user_home))}
-    for each in scopes.values() if outcome.changed else ():
+    for each in scopes.values():
         folders = agent_folders(each, ports.user_home, ports.environ)
         with files.disk_errors(each.base):
             names.append({name for folder in folders for name in os.listdir(folder)})

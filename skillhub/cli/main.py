@@ -81,7 +81,9 @@ def _find_way_in(*, working_folder_leads: bool) -> str | None:
     if relative:
         away = {*relative, *map(_absolute, relative)}
         sys.path[:] = [each for each in sys.path if each not in away]
-    return "-m" if working_folder_leads else "PYTHONPATH" if relative else None
+    if working_folder_leads:
+        return "-m"
+    return "PYTHONPATH" if relative else None
 
 
 def _refuse_to_start(way: str) -> None:

@@ -95,8 +95,9 @@ def _group(release: Release) -> str:
 
 def _mark(release: Release, lock: Lock, base: str, places: PlaceRefs | None) -> str:
     entries = [entry for name, entry in lock.skills.items() if entry.own_name(name) == release.name]
-    is_it = any(_is_of(release, each, base, places) for each in entries)
-    return "installed" if is_it else "name in use" if release.name in lock.skills else ""
+    if any(_is_of(release, each, base, places) for each in entries):
+        return "installed"
+    return "name in use" if release.name in lock.skills else ""
 
 
 def _is_of(release: Release, entry: Locked, base: str, places: PlaceRefs | None) -> bool:

@@ -89,8 +89,10 @@ def show(
         for where, rows in each.compared:
             terminal.prose(where, 2)
             terminal.table(("", "configured", "the skill asks for"), rows, sys.stderr)
+        if each.compared:
+            continue
         is_short = each.kind in ("install", "unused") and not terminal.verbose
-        for line in () if each.compared else terminal.once(each.details):
+        for line in terminal.once(each.details):
             if isinstance(line, Quoted):
                 terminal.prose(line, 2)
             else:

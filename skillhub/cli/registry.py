@@ -113,8 +113,9 @@ def registry_build(
         common.terminal.warn("warning: links are relative and the sitemap is empty: it needs --url URL")
     if common.json:
         return common.answer("registry build", {"site": site, "url": known, **asdict(done)})
-    for path in done.written if common.verbose else ():
-        common.terminal.say(path)
+    if common.verbose:
+        for path in done.written:
+            common.terminal.say(path)
     wrote = f"{common.would('write', 'wrote')} {len(done.written)} of {done.files} files"
     common.terminal.did(f"{site}: {wrote}, {len(done.removed)} removed, {amount(done.skills, 'skill')}", "green")
 
@@ -158,10 +159,18 @@ def registry_withdraw(
 
 def _agree(common: Common, withdrawn: Sequence[Release]) -> None:
     """Ask a person about releases to be withdrawn, and raise Refused after a no; a script is not asked."""
-    ends, questions = "clients refuse it, even where it is locked; nothing undoes that", []
-    for each in withdrawn if common.asks and not common.dry_run else ():
-        message = f"Withdraw {each.name} {each.version} for good?"
-        questions.append(Question("withdraw", each.name, message, (word(each.withdrawn or ""), ends)))
+    if common.dry_run or not common.asks:
+        return
+    ends = "clients refuse it, even where it is locked; nothing undoes that"
+    questions = [
+        Question(
+            "withdraw",
+            each.name,
+            f"Withdraw {each.name} {each.version} for good?",
+            (word(each.withdrawn or ""), ends),
+        )
+        for each in withdrawn
+    ]
     if error := refusal([*zip(questions, approver(common).answer(questions), strict=True)]):
         raise error
 
@@ -350,11 +359,12 @@ def registry_push(
     pages = has_pages(target, common)
     if common.json:
         return common.answer("registry push", {"target": target, **asdict(done), "pages": pages})
-    for path in done.written if common.verbose else ():
-        common.terminal.say(path)
+    if common.verbose:
+        for path in done.written:
+            common.terminal.say(path)
     if done.written or done.removed:
         counts = f"{len(done.written)} files, {len(done.removed)} removed, {done.unchanged} unchanged"
-        new = " (new)" * done.is_new
+        new = " (new)" if done.is_new else ""
         common.terminal.did(f"{target}{new}: {common.would('write', 'published')} {counts}", "green")
     else:
         common.terminal.did(f"{target}: already up to date, {done.unchanged} files")
@@ -522,12 +532,12 @@ def _ask(planned: ReleasePlan, where: str, common: Common) -> list[Asked]:
     answers = [*zip(open_, approver(common).answer(open_), strict=True)]
     policies.refuse_changed()
     error = refusal(answers) if common.yes or not common.dry_run else None
-    is_told = common.json or any(answer.seen for _, answer in answers)
-    for each, answer in () if is_told else answers:
-        if error is None or answer.said == "yes" or each.kind == "publish":  # findings were shown to who answered
-            show(each, {}, common.terminal)
-            if error is None and answer.said == "unanswered":
-                common.terminal.prose(f"to agree beforehand: {how_to_answer(each)}", 2)
+    if not common.json and not any(answer.seen for _, answer in answers):
+        for each, answer in answers:
+            if error is None or answer.said == "yes" or each.kind == "publish":  # findings were shown to who answered
+                show(each, {}, common.terminal)
+                if error is None and answer.said == "unanswered":
+                    common.terminal.prose(f"to agree beforehand: {how_to_answer(each)}", 2)
     if error is not None:
         raise error
     return [(each, dict(answers).get(each, YES)) for each in questions]

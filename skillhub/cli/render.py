@@ -26,6 +26,7 @@ from skillhub.model.tree import SIGNATURE
 if TYPE_CHECKING:
     from skillhub.command.ports import LeftOut, Options, Outcome, Ports
     from skillhub.model.provenance import Changes, SourceChange
+    from skillhub.model.question import Question
     from skillhub.model.skill import Skill
     from skillhub.project.project import Project
     from skillhub.project.store import Store
@@ -89,8 +90,9 @@ def show_outcome(
             did = "unchanged" if is_busy else ""
         state = (reasons or {}).get(skill.name, skill.state)
         terminal.did(_done(skill, did, state), "green" if skill.links else "yellow")
-        for place in (*skill.links, *outcome.written.get(skill.name, ())) if terminal.reports else ():
-            terminal.verbatim(f"  {from_here(place)}")  # a path may have blanks
+        if terminal.reports:
+            for place in (*skill.links, *outcome.written.get(skill.name, ())):
+                terminal.verbatim(f"  {from_here(place)}")  # a path may have blanks
     if counted:
         terminal.did(f"{len(counted):,} skills: {'unchanged' if is_busy else 'enabled'}", "green")
     _show_edits(common, outcome)
@@ -297,9 +299,14 @@ def held_back(waiting: Collection[str], project: Project) -> dict[str, str]:
     from skillhub.project.copies import not_agreed
 
     records, unagreed = project.records(), not_agreed(project)
-    in_need = {name for name in waiting if (record := records.known(name)) and record.disabled_by == "needs"}
-    held = (name for name in waiting if name in in_need or name in unagreed)
-    return {name: "not agreed to" if name in unagreed else "needs open" for name in held}
+    held: dict[str, str] = {}
+    for name in waiting:
+        record = records.known(name)
+        if name in unagreed:
+            held[name] = "not agreed to"
+        elif record is not None and record.disabled_by == "needs":
+            held[name] = "needs open"
+    return held
 
 
 def skills_table(skills: Sequence[Skill], terminal: Terminal, reasons: Mapping[str, str] | None = None) -> None:
@@ -333,8 +340,10 @@ def _signer(skill: Skill) -> str:
 
 def _state(skill: Skill, reasons: Mapping[str, str]) -> str:
     conditions = {"known bad": skill.known_bad, "withdrawn": skill.withdrawn, "edited": skill.edited}
-    state = reasons.get(skill.name, skill.state) if skill.managed else skill.state  # a copy may have a locked name
-    return next((state for state, why in conditions.items() if why), state)
+    for condition, why in conditions.items():
+        if why:
+            return condition
+    return reasons.get(skill.name, skill.state) if skill.managed else skill.state  # a copy may have a locked name
 
 
 def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: str) -> int:
@@ -445,9 +454,19 @@ def fail(error: Exception, args: list[str], command_of: CommandOf) -> int:
         show_left_out(getattr(error, "left_out", ()), terminal)
     terminal.error(error)
     skills = getattr(error, "skills", ())
-    for each in skills if len(skills) > 1 else ():  # the error names a single one
-        terminal.prose(f"{each['name']}: {masked(each['message'])}", 2)
-    unanswered = [question for question, answer in asked if answer.said == "unanswered" and not is_refused]
+    if len(skills) > 1:  # the error names a single one
+        for each in skills:
+            terminal.prose(f"{each['name']}: {masked(each['message'])}", 2)
+    if not is_refused:
+        _show_unanswered(
+            error, [question for question, answer in asked if answer.said == "unanswered"], flags, terminal
+        )
+    return error.exit_code
+
+
+def _show_unanswered(
+    error: SkillhubError, unanswered: Sequence[Question], flags: frozenset[str], terminal: Terminal
+) -> None:
     are_few = len([each for each in unanswered if each.row]) <= _LISTED
     for question in unanswered:
         # A person who was not asked must read the question before they agree by a flag.
@@ -455,18 +474,19 @@ def fail(error: Exception, args: list[str], command_of: CommandOf) -> int:
         is_said = len(unanswered) == 1 and question.message in error.message and how in (error.hint or "")
         if is_finding or not is_said:
             terminal.prose(f"unanswered: {masked(question.message)} [{how}]", 2)
-        for line in question.details if is_finding else _in_short(question.row if are_few else ()):
-            terminal.prose(line, 4)
-    return error.exit_code
+        if is_finding:
+            for line in question.details:
+                terminal.prose(line, 4)
+        elif question.row and are_few:
+            terminal.prose(_in_short(question.row), 4)
 
 
-def _in_short(row: Sequence[str]) -> Iterator[str]:
-    """Yield in one line what a person agrees to who agrees to the question with this row."""
-    if row:
-        name, version, source, signer, capabilities, needs = map(masked, row)
-        signed = signer if signer.startswith("unsigned") else f"signed by {signer}"
-        needed = "nothing" if needs == "-" else needs
-        yield f"{name} {version} from {source}, {signed}; it can: {capabilities}; it needs: {needed}"
+def _in_short(row: Sequence[str]) -> str:
+    """Return in one line what a person agrees to who agrees to the question with this row."""
+    name, version, source, signer, capabilities, needs = map(masked, row)
+    signed = signer if signer.startswith("unsigned") else f"signed by {signer}"
+    needed = "nothing" if needs == "-" else needs
+    return f"{name} {version} from {source}, {signed}; it can: {capabilities}; it needs: {needed}"
 
 
 # The parser's messages about a value that is no number, or too small.

@@ -416,7 +416,8 @@ def seen_by(common: Common, host: str, around: Surroundings | None = None, name:
     row = profile(host)
     project = common.open_project()
     for each in (project, project.users(common.user_home)):
-        each.lock(), each.records()  # an unreadable one is an error of the command
+        each.lock()  # an unreadable one is an error of the command, as are unreadable records
+        each.records()
     around = around or surroundings(common)
     return row, catalog_naming(row, around, name) if name else catalog_of(row, around)
 

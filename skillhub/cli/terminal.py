@@ -100,8 +100,9 @@ class Terminal:
 
     def lines(self, text: str) -> None:
         """Write a text of many lines without wrapping them, such as a file of a skill; only ``\\n`` ends a line."""
-        for line in text.removesuffix("\n").split("\n") if text else ():
-            self.verbatim(line.expandtabs(4))
+        if text:
+            for line in text.removesuffix("\n").split("\n"):
+                self.verbatim(line.expandtabs(4))
 
     def say(self, text: str, tone: Tone = "plain") -> None:
         """Write a message to stderr; ``--quiet`` silences it."""
@@ -227,13 +228,15 @@ class Terminal:
             below = " " * (2 + _BELOW)
             if is_short and is_aligned:
                 drawn.append(("", "".join(_padded(head[:-1], widths)), "bold"))
-            for *others, text in cells[1:] if is_short else ():
-                above = "".join(_padded(others, widths)) if is_aligned else "  ".join(others)
-                drawn.append(("", above, "bold"))
-                drawn += [("  ", shortened(text, columns - 2), "plain")] if text else []
-            for name, *others in () if is_short else cells[1:]:
-                facts = zip(head[1:], others, strict=True)
-                drawn += [("", name, "bold"), *(("  ", f"{label}: {text}", "plain") for label, text in facts if text)]
+            for name, *others in cells[1:]:
+                if is_short:
+                    *above, text = name, *others
+                    drawn.append(("", "".join(_padded(above, widths)) if is_aligned else "  ".join(above), "bold"))
+                    facts = [shortened(text, columns - 2)] if text else []
+                else:
+                    drawn.append(("", name, "bold"))
+                    facts = [f"{label}: {text}" for label, text in zip(head[1:], others, strict=True) if text]
+                drawn += [("  ", fact, "plain") for fact in facts]
         else:
             for *others, text in cells:
                 shown = shortened(text, columns - len(below)) if is_short and columns else text
@@ -274,9 +277,12 @@ class Terminal:
             self._marks.popleft()
         since, before = self._marks[0]
         rate = f", {size_of(int((self._arrived - before) / (now - since)))}/s" if now > since else ""
-        arrived = f"{',' * bool(self._doing[1])} {size_of(self._arrived)}{rate}" if self._arrived else ""
+        doing, count = self._doing
+        text = clean(doing + count)
+        if self._arrived:
+            text += f"{',' if count else ''} {size_of(self._arrived)}{rate}"
         Terminal._drawn = True
-        sys.stderr.write(f"\r\x1b[K{shortened(clean(''.join(self._doing)) + arrived, _columns() - 1)}")
+        sys.stderr.write(f"\r\x1b[K{shortened(text, _columns() - 1)}")
         sys.stderr.flush()
 
     def page(self, lines: Sequence[tuple[str, Tone]], stream: TextIO | None = None) -> None:
@@ -315,10 +321,15 @@ class Terminal:
             text = _ARCHIVE.sub(r"\1…", text)
         text = " " * indent + (_OTHER_BLANK.sub(" ", clean(text)) if columns else clean(text))
         start, text, below = _indented(text)
-        start, below = start + bar, start + bar if bar else below if hang is None else " " * hang
+        start += bar
+        if bar:
+            below = start
+        elif hang is not None:
+            below = " " * hang
         # Words of a result, and commands and digests in messages, stay whole for copying.
-        whole = None if bar or words is _NO_COMMAND else _RESULT if stream is sys.stdout else _COPIED
-        for row in rows_of(start, text, below, columns, whole, words):
+        is_copied = not bar and words is not _NO_COMMAND
+        whole = _RESULT if stream is sys.stdout else _COPIED
+        for row in rows_of(start, text, below, columns, whole if is_copied else None, words):
             self._put(stream, _line(row, tone, stream))
 
     def _put(self, stream: TextIO, line: str) -> None:

@@ -156,10 +156,11 @@ def source_show(common: Common, name: SourceName) -> None:
     if common.json:
         return common.answer("source show", {**_facts(source, common), "skills": newest})
     _draw(source, common)
-    for each, role in sorted(_view(source, common).root.roles.items()) if source.root else ():
-        common.terminal.out(f"  {each}: {role.threshold} of {len(role.keyids)} keys")
-        for key in role.keyids:
-            common.terminal.out(f"    {key}", "dim")
+    if source.root:
+        for each, role in sorted(_view(source, common).root.roles.items()):
+            common.terminal.out(f"  {each}: {role.threshold} of {len(role.keyids)} keys")
+            for key in role.keyids:
+                common.terminal.out(f"    {key}", "dim")
     cells = [(each.name, each.version or "-", each.publisher or "-", each.description) for each in newest]
     common.terminal.table(("NAME", "VERSION", "PUBLISHER", "DESCRIPTION"), cells, is_short=True)
 
