@@ -61,7 +61,7 @@ class Store:
             if os.path.lexists(path):
                 if not self.check(tree.digest):
                     return path
-                self.drop(tree.digest)
+                self.discard(self.set_aside(tree.digest))
             self._write(path, tree)
         return path
 
@@ -184,19 +184,6 @@ class Store:
         for end in _PARTS:
             with suppress(OSError):
                 remove_tree(aside + end)
-
-    def drop(self, tree: Digest) -> None:
-        """Remove the tree and its listing, complete or not.
-
-        Raises:
-            OSError: something cannot be removed.
-        """
-        path = self.path(tree)
-        renamed = f"{path}.{os.urandom(4).hex()}.tmp"
-        with suppress(FileNotFoundError):
-            os.rename(path, renamed)
-        remove_tree(renamed)
-        remove_tree(f"{path}.listing")
 
 
 # Trees without their files in memory, for commands on very many skills.

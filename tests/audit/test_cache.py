@@ -154,7 +154,7 @@ def test_a_tree_removed_during_a_question_of_enable_is_stored_again(world):
     world.install(str(skill(world.base / "src", agents__openai_yaml=needs(TOKEN))))
     answers = Answers("yes")
     answers.values["TRACKER_TOKEN"] = "x"
-    answers.meanwhile = lambda: [world.store.drop(tree) for tree in stored(world)]
+    answers.meanwhile = lambda: [world.store.discard(world.store.set_aside(tree)) for tree in stored(world)]
     assert world.enable("plain", answers=answers).skills[0].state == "enabled"
     assert world.problems() == []
 

@@ -164,7 +164,7 @@ def test_trees_beyond_the_budget_are_staged_in_the_store(tmp_path, ports):
 def test_a_staged_candidate_missing_in_the_store_is_an_error(tmp_path, ports):
     made = by_path(write_skill(tmp_path), ports).run()
     found = TreeBudget(ports.store, held_max=0).keep(made)
-    ports.store.drop(found.tree.digest)
+    ports.store.discard(ports.store.set_aside(found.tree.digest))
     with pytest.raises(StateError):
         dict(found.tree.items())
 

@@ -105,7 +105,7 @@ def test_removal_does_not_follow_links(store, tmp_path):
     (tmp_path / "mine/kept").touch()
     path.chmod(0o755)
     (path / "out").symlink_to(tmp_path / "mine")
-    store.drop(TREE.digest)
+    store.discard(store.set_aside(TREE.digest))
     assert (tmp_path / "mine/kept").exists()
     assert list(path.parent.iterdir()) == []
 
@@ -114,7 +114,7 @@ def test_unknown_tree_is_missing(store):
     nothing = Digest.of(b"nothing")
     assert (store.has(nothing), store.read(nothing), store.listing(nothing)) == (False, None, None)
     assert [problem.code for problem in store.check(nothing)] == ["missing"]
-    store.drop(nothing)
+    store.discard(store.set_aside(nothing))
 
 
 def test_file_in_place_of_the_store_is_an_error(store, tmp_path):
