@@ -94,12 +94,12 @@ def profile_use(common: Common, enabling: Enabling, name: ProfileName) -> int:
     Example: skillhub profile use review
     """
     options = enabling.options(common)
-    used = use_profile(name, options, open_ports(common))
-    outcome = used.outcome
+    outcome = use_profile(name, options, open_ports(common))
     if not common.json:
-        for each in used.disabled:
+        for each in sorted(outcome.disabled):
             common.terminal.did(f"{common.would('disable', 'disabled')} {each}", "yellow")
-        outcome = replace(outcome, skills=tuple(skill for skill in outcome.skills if skill.name not in used.disabled))
+        shown = tuple(skill for skill in outcome.skills if skill.name not in outcome.disabled)
+        outcome = replace(outcome, skills=shown)
     return finish(common, outcome, options, "enable", "enabled")
 
 

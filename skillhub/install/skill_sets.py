@@ -41,13 +41,6 @@ class SkillProfilesFile(StateDocument):
     profiles: Items[SkillProfile]
 
 
-class UsedProfile(NamedTuple):
-    """The outcome of using a profile, and the names of the skills that it disabled."""
-
-    outcome: Outcome
-    disabled: tuple[str, ...]
-
-
 class SavedProfile(NamedTuple):
     """A profile as commands show it; ``missing`` are those of its skills that are not installed."""
 
@@ -121,8 +114,8 @@ def save_profile(name: str, ports: Ports, *, dry_run: bool = False) -> tuple[tup
     return skills, is_new
 
 
-def use_profile(name: str, options: Options, ports: Ports) -> UsedProfile:
-    """Enable the skills of a profile and disable all others, all or none; ``left`` names those not installed.
+def use_profile(name: str, options: Options, ports: Ports) -> Outcome:
+    """Enable the skills of a profile and disable all others, all or none; ``left_out`` has those not installed.
 
     Raises:
         NotFound: there is no such profile.
@@ -137,4 +130,4 @@ def use_profile(name: str, options: Options, ports: Ports) -> UsedProfile:
     outcome = enable(coming, options, ports, disabling=going)
     why = f"it is in the profile {name}, and is not installed here"
     missing = [LeftOut(each, "not-installed", why) for each in wanted if each not in locked]
-    return UsedProfile(replace(outcome, left_out=(*outcome.left_out, *missing)), tuple(going))
+    return replace(outcome, left_out=(*outcome.left_out, *missing))

@@ -46,17 +46,13 @@ def use(world, name, answers=None, **options):
 
 def test_a_profile_enables_its_skills_and_disables_all_others(three):
     used = use(three, "two", Answers())
-    assert (enabled(three), used.disabled, used.outcome.changed) == ([A, B], (C,), True)
-    assert [(each.name, each.state) for each in used.outcome.skills] == [
-        (A, "enabled"),
-        (B, "enabled"),
-        (C, "disabled"),
-    ]
+    assert (enabled(three), used.disabled, used.changed) == ([A, B], {C}, True)
+    assert [(each.name, each.state) for each in used.skills] == [(A, "enabled"), (B, "enabled"), (C, "disabled")]
     assert three.problems() == []
     three.install(answers=Answers())
     assert enabled(three) == [A, B]  # a skill that the profile disabled stays disabled
     again = use(three, "two", Answers())
-    assert (again.disabled, again.outcome.changed) == ((), False)
+    assert (again.disabled, again.changed) == (set(), False)
     assert [(each.name, each.in_use) for each in saved_profiles(three.ports())] == [("last", False), ("two", True)]
 
 
@@ -73,7 +69,7 @@ def test_a_skill_of_a_profile_that_is_not_installed_is_named(three):
     three.remove(B)
     used = use(three, "two")
     assert enabled(three) == [A]
-    assert [(each.name, each.code) for each in used.outcome.left_out] == [(B, "not-installed")]
+    assert [(each.name, each.code) for each in used.left_out] == [(B, "not-installed")]
     assert saved_profiles(three.ports())[1].missing == (B,)
     refused(three, NotFound, lambda: use(three, "tow"))
 
