@@ -131,7 +131,8 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
         if verifier is not None:
             verified = verifier.verify(case.name, sources.statuses.get(case.name))
             findings += _drift_findings(case, verified, is_unasked=case.name in unasked)
-            unchanged |= {case.name} if sources.is_unchanged(case.name, stored) else set()
+            if sources.is_unchanged(case.name, stored):
+                unchanged.add(case.name)
     reported = {finding.path for finding in findings}
     if not request.sources_alone:
         sources.ask_places([name for name in subjects.locked if name not in unchanged])
@@ -166,7 +167,8 @@ def looked_at(request: AuditRequest, ports: Ports) -> Iterator[tuple[str, Tree]]
     lock = ports.project.lock()
     subjects = _subjects(request, lock, ports)
     for name in subjects.locked:
-        if (tree := ports.store.read(lock.skills[name].tree)) is not None:
+        tree = ports.store.read(lock.skills[name].tree)
+        if tree is not None:
             yield name, tree
     for path in subjects.unmanaged:
         with suppress(SkillhubError):
@@ -200,7 +202,8 @@ def _subjects(request: AuditRequest, lock: Lock, ports: Ports) -> _Subjects:
     is_meant = in_package | {each.path for each in named if names_of(each).intersection(request.names)}
     unmanaged_copies = tuple(path for path in loose if is_all or path in is_meant)
     notes: list[str] = []
-    unmanaged_copies += tuple(_nested(notes, ports)) if is_all and not request.sources_alone else ()
+    if is_all and not request.sources_alone:
+        unmanaged_copies += tuple(_nested(notes, ports))
     known = {*lock.skills, *chain(*map(names_of, named))}
     for name in request.names:
         if name not in known and os.path.lexists(name):
@@ -244,7 +247,8 @@ def _nested(notes: list[str], ports: Ports) -> Iterator[str]:
         for below, inner, files_in in chain.from_iterable(map(os.walk, found)):
             if SKILL_MD in files_in:
                 inner.clear()
-                yield from () if below in own else (below,)
+                if below not in own:
+                    yield below
 
 
 def _cases(

@@ -213,7 +213,9 @@ def agents(case: Case) -> Iterator[Finding]:
     Raises:
         LinkLeavesProject: a folder of the project is a link that leads outside of the project.
     """
-    for link in case.record.links if case.record and case.record.enabled else ():
+    if not (case.record and case.record.enabled):
+        return
+    for link in case.record.links:
         if objection := case.closed.get(link.rpartition("/")[0]):
             location = case.locations.shown(path_of(case.ports.project, link)), 0
             yield case.finding("policy", f"{objection.message} ({objection.where})", location)
@@ -226,8 +228,9 @@ def closed_folders(ports: Ports) -> Mapping[str, Objection]:
         LinkLeavesProject: as for ``agents``.
     """
     objections: dict[str, Objection | None] = {}
-    is_limited = any(policy.agents is not None for policy in ports.policies.all)
-    for host in hosts().values() if is_limited else ():
+    if all(policy.agents is None for policy in ports.policies.all):
+        return {}
+    for host in hosts().values():
         objection = ports.policies.against_agent(host.id)
         # The first folder is shared by the agents.
         for folder in link_folders(ports.project, [host], ports.user_home, ports.environ)[1:]:
@@ -274,7 +277,8 @@ def policy(case: Case) -> Iterator[Finding]:
     if stored is not None:
         subject, keys = replace(subject, findings=stored.findings), keys | {"fail-on"}
     locked = case.status.release
-    if locked is not None and (elapsed := since(locked.published, case.ports)) is not None:
+    elapsed = since(locked.published, case.ports) if locked is not None else None
+    if elapsed is not None:
         subject, keys = replace(subject, age=elapsed), keys | {"min-age-days"}
     for objection in policies.objections(subject, keys):
         yield case.finding("policy", f"{objection.message} ({objection.where})")

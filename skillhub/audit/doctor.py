@@ -92,7 +92,9 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
             absent = {line.source for line in state.intent.skills.values() if line.source} - {*left}
             absent -= {source.alias for source in sources} if source_check.ok else absent
             told = "skillhub.toml names it, and it is none of your sources"
-            checks += [Check(f"source {alias}", False, told, _addition_of(alias)) for alias in sorted(absent)]
+            for alias in sorted(absent):
+                adds = as_command("skillhub", "source", "add", alias, "URL")
+                checks.append(Check(f"source {alias}", False, told, f"{adds} adds it"))
         checks += [*_links(agents, ports), _agents(agents)]
         checks += _catalog(skills, roots, ports)
         with _error_as_check("lists", checks):
@@ -107,14 +109,9 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
 def _wanted_otherwise(state: State, base: str, install: str) -> Iterator[tuple[str, str]]:
     """Yield a pair about the locked skills that the intent wants otherwise, as ``State.disagreements`` does."""
     wanted, locked = state.intent.skills, state.lock.skills
-    if names := ", ".join(
-        name for name in wanted if name in locked and not satisfies(locked[name], wanted[name], base)
-    ):
-        yield f"the lock does not have {names} as skillhub.toml wants it", install
-
-
-def _addition_of(alias: str) -> str:
-    return f"{as_command('skillhub', 'source', 'add', alias, 'URL')} adds it"
+    names = [name for name in wanted if name in locked and not satisfies(locked[name], wanted[name], base)]
+    if names:
+        yield f"the lock does not have {', '.join(names)} as skillhub.toml wants it", install
 
 
 @contextmanager
@@ -139,7 +136,8 @@ def _intent_and_policy(ports: Ports) -> Iterator[Check]:
     try:
         lines = list(rows(ports.policies))
     except SkillhubError as error:
-        if (message := f"{error.where}: {error.message}") != fault:
+        message = f"{error.where}: {error.message}"
+        if message != fault:
             yield Check("policy", False, message, error.hint)
         return
     summary = f"{amount(len(lines), 'line')}; {command(ports.project.scope, 'doctor', 'policy')} shows each"
@@ -178,9 +176,8 @@ def _sources(ports: Ports) -> tuple[tuple[Source, ...], Check]:
     except SkillhubError as error:
         return (), Check("sources", False, error.message, error.hint)
     others = len(sources) - len(registries)
-    message = f"{len(registries)} configured, each with its trusted root"
-    message += f", and {others} without signatures" if others else ""
-    return sources, Check("sources", True, message)
+    rest = f", and {others} without signatures" if others else ""
+    return sources, Check("sources", True, f"{len(registries)} configured, each with its trusted root{rest}")
 
 
 def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
@@ -208,7 +205,8 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
     # Including copies that the user did not agree to: agents read every skill in their folders.
     copies |= dict.fromkeys(os.path.join(folder, skill.name) for folder in folders for skill in skills)
     try:
-        if (unrelated := unrelated_git(ports.project.around)) is not None:
+        unrelated = unrelated_git(ports.project.around)
+        if unrelated is not None:
             message = (
                 f"{unrelated} leads to a repository of another work tree: enabled copies are not kept out of git"
             )

@@ -98,7 +98,8 @@ class CheckedServer:
         if not words or not words[0] or not all(isinstance(word, str) for word in words):
             raise UsageError(f"the MCP server {self.name} has neither a command nor a URL", where=self.place)
         program, *arguments = map(self._resolve, words)
-        path = which(os.path.join(self.cwd, program) if os.path.dirname(program) else program, path=self._path)
+        program_path = os.path.join(self.cwd, program) if os.path.dirname(program) else program
+        path = which(program_path, path=files.search_path(self.environ))
         if path is None or not os.path.isabs(path):
             message = f"the MCP server {self.name} runs {quote(program)}, which is not on PATH"
             raise NotFound(message, where=self.place)
@@ -144,10 +145,6 @@ class CheckedServer:
         gets = f"it gets the values of your variables {', '.join(names)}" if names else "it gets no variable of yours"
         return Question("mcp-check", self.name, message, (*self.facts, *started, gets, self.place), self.name)
 
-    @property
-    def _path(self) -> str:
-        return files.search_path(self.environ)
-
     def _values(self, pairs: object) -> dict[str, str]:
         rows = pairs if isinstance(pairs, dict) else {}
         return {str(name): self._resolve(value) for name, value in rows.items() if isinstance(value, str)}
@@ -178,10 +175,10 @@ def to_check(name: str, agent: str | None, path: str | None, ports: Ports) -> Ch
     project = ports.project
     place = (project.base, ports.user_home, ports.environ)
     entries = [*mcp_config.configured(name, project.scope, *place, only=agent)]
-    if path is not None and not (
-        entries := [row for row in entries if os.path.realpath(row[0].path) == os.path.realpath(path)]
-    ):
-        raise NotFound(f"no agent has an MCP server {quote(name)} in that file", where=path)
+    if path is not None:
+        entries = [(file, entry) for file, entry in entries if os.path.realpath(file.path) == os.path.realpath(path)]
+        if not entries:
+            raise NotFound(f"no agent has an MCP server {quote(name)} in that file", where=path)
     make = partial(CheckedServer, name, base=project.base, environ=ports.environ)
     if entries:
         (file, entry), *others = entries
@@ -227,7 +224,9 @@ def _words(entry: Mapping[str, Any]) -> list[Any]:
 def _described_servers(name: str, ports: Ports) -> Iterator[tuple[str, McpServer]]:
     for skill, entry in ports.project.lock().skills.items():
         tree = ports.store.read(entry.tree) if f"mcp:{name}" in entry.requires else None
-        for need in Manifest.read(tree).requires if tree is not None else ():
+        if tree is None:
+            continue
+        for need in Manifest.read(tree).requires:
             if (need.kind, need.name) == ("mcp", name) and need.server is not None:
                 yield skill, need.server
 

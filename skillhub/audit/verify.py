@@ -163,7 +163,8 @@ class Verifier:
         except FormatError as error:
             yield TreeProblem("malformed", error.where or self._ports.store.path(entry.tree), error.message)
             return
-        if manifest is not None and manifest.name != (own := entry.own_name(name)):
+        own = entry.own_name(name)
+        if manifest is not None and manifest.name != own:
             message = f"the lock names {own}, its SKILL.md {manifest.name}"
             yield TreeProblem(SourceMismatch.code, self._ports.project.lock_path, message)
 
@@ -203,7 +204,8 @@ def _check_release(
                 notes.append(TreeProblem("certificate-expired", signature, candidates.EXPIRED))
         except (SecurityError, FormatError) as broken:
             problem = _problem(broken, signature, "signature")
-            problems += [problem] if problem.code not in {reported.code for reported in problems} else []
+            if problem.code not in {reported.code for reported in problems}:
+                problems.append(problem)
     return problems, notes
 
 

@@ -31,12 +31,16 @@ class Offered:
     def __init__(self, releases: Sequence[Release], lock: Lock, base: str, places: PlaceRefs | None = None) -> None:
         self.releases = sorted(releases, key=_group)
         self.groups = [collapsed(_group(each)) for each in self.releases]
-        called = words_for(self.releases)
-        self.labels = [word(called[each]) for each in self.releases]
+        words = words_for(self.releases)
+        self.labels = [word(words[each]) for each in self.releases]
         self._is_grouped, self._wide = len({*self.groups}) > 1, max(map(cells_of, self.labels), default=0)
         self.marks = [_mark(each, lock, base, places) for each in self.releases]
         self._marked = max((len(each) + 1 for each in self.marks if each), default=0)
         self.descriptions = [Quoted(collapsed(release.description)) for release in self.releases]
+        called = zip(self.labels, self.releases, strict=True)
+        self._names = [
+            {name.lower() for name in (label, each.name, f"{each.qualifier}:{each.name}")} for label, each in called
+        ]
         self._texts = [
             " ".join((release.name, release.qualifier or "", release.path or "", release.description)).lower()
             for release in self.releases
@@ -62,8 +66,7 @@ class Offered:
         for each in words:
             meant = self._numbered(each)
             if meant is None:
-                called = zip(self.releases, self.labels, strict=True)
-                meant = [n for n, (r, label) in enumerate(called) if each.lower() in _words(r, label)]
+                meant = [number for number, names in enumerate(self._names) if each.lower() in names]
                 if len(meant) > 1:
                     return []
             if not meant:
@@ -83,10 +86,6 @@ class Offered:
             return None
         first, last = int(found[1]), int(found[2] or found[1])
         return list(range(first - 1, last)) if 1 <= first <= last <= len(self.labels) else []
-
-
-def _words(release: Release, label: str) -> set[str]:
-    return {each.lower() for each in (label, release.name, f"{release.qualifier}:{release.name}")}
 
 
 def _group(release: Release) -> str:

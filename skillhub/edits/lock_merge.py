@@ -202,19 +202,21 @@ def sides(data: bytes) -> tuple[bytes, bytes, bytes | None] | None:
     Return None, too, if the markers are incomplete, since the end of a side is unknown then.
     """
     parts: dict[bytes, list[bytes]] = {b"ours": [], b"theirs": [], b"base": []}
-    part, has_base, count = b"", True, 0
+    part, has_base, has_conflict = b"", True, False
     for line in data.splitlines(keepends=True):
         marker = _MARKER.fullmatch(line)
         if marker is None:
-            for name in (part,) if part else parts:
+            for name in [part] if part else parts:  # a line outside of a conflict belongs to all
                 parts[name].append(line)
             continue
         sign = marker[1][:1]
         if sign not in _AFTER[part]:
             return None
-        has_base &= (part, sign) != (b"ours", b"=")
-        part, count = _NEXT[sign], count + 1
-    if part or not count:
+        if (part, sign) == (b"ours", b"="):
+            has_base = False
+        part = _NEXT[sign]
+        has_conflict = True
+    if part or not has_conflict:
         return None
     ours, theirs, base = (b"".join(parts[name]) for name in (b"ours", b"theirs", b"base"))
     return ours, theirs, base if has_base else None
@@ -292,8 +294,9 @@ def _merged(
     ours: bytes, theirs: bytes, base: bytes | None, project: Project, take: Mapping[str, Side], satisfies: Satisfies
 ) -> Merged:
     _refuse_conflict(project, "")
-    for package in project.packages() if project.scope == "project" else ():
-        _refuse_conflict(project, package)
+    if project.scope == "project":
+        for package in project.packages():
+            _refuse_conflict(project, package)
     intent = project.intent()
     sides = ((ours, "ours"), (theirs, "theirs"))
     our_lock, their_lock = (Lock.parse(side, f"{project.lock_path} ({label})") for side, label in sides)

@@ -139,7 +139,8 @@ def _section(path: str, old: File | None, new: File | None, lines: list[str]) ->
         head += [f"old mode {mode_of(old)}\n", f"new mode {mode_of(new)}\n"]
     tab = "\t" if " " in path else ""  # without it, `patch` ends the name at the space
     names = (f"a/{path}{tab}" if old else "/dev/null", f"b/{path}{tab}" if new else "/dev/null")
-    head += [f"--- {names[0]}\n", f"+++ {names[1]}\n"] if lines else []
+    if lines:
+        head += [f"--- {names[0]}\n", f"+++ {names[1]}\n"]
     return head + [line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines]
 
 
@@ -308,13 +309,13 @@ class _Reader:
                 news -= mark in (" ", "+")
                 self.expect(mark in (" ", "-", "+") and min(olds, news) >= 0, "as many lines as the hunk says")
                 has_end = self.lines[self.at + 1 : self.at + 2] != [_NO_END]
-                text += "\n" * has_end
+                text += "\n" if has_end else ""
                 if mark != "+":
                     self.expect(before[position : position + 1] == [text], "a line that the file has there")
                     position += 1
                 if mark != "-":
                     after.append(text)
-                self.at += 1 + (not has_end)
+                self.at += 1 if has_end else 2
         after += before[position:]
         self.expect(all(line.endswith("\n") for line in after[:-1]), "a line without end to be the last")
         return after
@@ -382,7 +383,7 @@ def _file(path: str, base: File | None, mine: File | None, theirs: File | None, 
         return File(theirs.data, executable)
     if base.data == theirs.data:
         return File(mine.data, executable)
-    texts = [text for file in (base, mine, theirs) if (text := text_of(path, file)) is not None]
+    texts = [text for text in (text_of(path, file) for file in (base, mine, theirs)) if text is not None]
     if len(texts) < 3:
         raise _Overlap
     return File("".join(_lines(depth, *map(lines_of, texts))).encode("utf-8"), executable)
@@ -458,11 +459,12 @@ def free_path(name: str, project: Project, taken: str | None = None) -> str:
     folder = files.inside(project.root, EDITS)
     top = os.path.relpath(folder, project.root).replace(os.sep, "/")
     number = 1
-    while taken == (path := f"{top}/{name}-{number}.patch") or any(
-        os.path.lexists(os.path.join(folder, f"{name}-{number}{end}")) for end in ("", ".patch")
-    ):
+    while True:
+        path = f"{top}/{name}-{number}.patch"
+        in_the_way = [os.path.join(folder, f"{name}-{number}{end}") for end in ("", ".patch")]
+        if path != taken and not any(map(os.path.lexists, in_the_way)):
+            return path
         number += 1
-    return path
 
 
 def read_edited(path: str, store: str, project: Project, base: Mapping[str, File]) -> dict[str, File]:

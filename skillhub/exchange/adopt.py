@@ -256,7 +256,8 @@ def _adoptable(name: str, paths: Iterable[str], scope: Scope) -> AdoptableSkill 
     others = tuple(path for path in paths if os.path.islink(path))
     real = {os.path.realpath(path) for path in real_copies}
     for path in others:
-        if (target := os.path.realpath(path)) not in real:
+        target = os.path.realpath(path)
+        if target not in real:
             instead = f"{as_command('rm', path)}, then {command(scope, 'install', target)}"
             return LeftOut(name, "link", f"{path} is a link to {target}; to install that skill: {instead}")
     return AdoptableSkill(name, real_copies, others)
@@ -327,7 +328,7 @@ def _planned(skill: _Adopted, planner: Planner, ports: Ports) -> Plan:
 def _to_ask(skill: _Adopted, plan: Plan) -> Plan:
     """Return the plan whose questions ask to adopt the skill, and name the places that will have its files."""
     places = [skill.candidate.entry.path] if skill.target and skill.candidate.entry.path else []
-    places += [step.link for step in plan.linking.steps] if plan.linking else []
+    places += plan.linking.links if plan.linking else ()
     return replace(plan, verb="Adopt", candidate=plan.candidate.noted(f"its files will be in {', '.join(places)}"))
 
 
@@ -364,7 +365,9 @@ def _copy_into_project(skill: _Adopted, ports: Ports) -> None:
 def _unlink(adopted: Iterable[_Adopted], disabled: set[str], project: Project) -> None:
     """Remove the copies of disabled skills from agents' folders; the store has their files."""
     for skill in adopted:
-        for path in skill.find.copies if skill.name in disabled else ():
+        if skill.name not in disabled:
+            continue
+        for path in skill.find.copies:
             if path != skill.target and not compare(path, skill.candidate.tree.listing):
                 copies.remove_copy(project, path)
 

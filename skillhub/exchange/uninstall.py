@@ -130,13 +130,16 @@ def _projects(home: Home, rows: list[Installed]) -> Iterator[tuple[Project, Reco
         try:
             records = Records() if data is None else Records.parse(data, path)
         except FormatError as error:
-            if (gone := _gone_project(data or b"", path)) is None:
+            gone = _gone_project(data or b"", path)
+            if gone is None:
                 raise
             rows.append(
                 Installed("copy", gone, "", f"the folder is gone, and its record is malformed: {error.message}")
             )
             continue
-        for scope in get_args(Scope) if os.path.isabs(records.project) and os.path.isdir(records.project) else ():
+        if not (os.path.isabs(records.project) and os.path.isdir(records.project)):
+            continue
+        for scope in get_args(Scope):
             if name == f"{state_key(records.project, scope)}.json":  # otherwise the record is for another folder
                 yield Project(records.project, scope, home), records
 
@@ -154,7 +157,7 @@ def _gone_project(data: bytes, path: str) -> str | None:
 def _of_project(project: Project, records: Records, ports: Ports, remove: bool) -> Iterator[Installed]:
     remaining = dict(records.skills)
     folders = copies.read_by_agents(project, ports.user_home, ports.environ)
-    agent_folders, is_user = {copies.portable(folder, project.base) for folder in folders}, project.scope == "user"
+    agent_folders = {copies.portable(folder, project.base) for folder in folders}
     in_packages = tuple(f"/{folder}" for folder in agent_folders)  # also of one that the workspace no longer names
 
     def is_for_agents(link: str) -> bool:
@@ -173,21 +176,29 @@ def _of_project(project: Project, records: Records, ports: Ports, remove: bool) 
             if is_for_agents(link):
                 row = _copy(project, name, link, record, ports.store, remove)
             if row is not None:
-                kept_links += [link] if row.kept else []
+                if row.kept:
+                    kept_links.append(link)
                 yield row
         remaining[name] = replace(record, links=tuple(kept_links))
-        for server, entries in record.mcp.items():
-            for agent, entry in entries.items():
-                try:
-                    place = (project.scope, project.base, ports.user_home, ports.environ)
-                    file = mcp_config.config_file(agent, *place)
-                    yield from _entry(file, server, entry, project, remove) if file is not None else ()
-                except SkillhubError as error:
-                    yield Installed("mcp", error.where or project.base, server, error.message)
+        yield from _written_entries(record, project, ports, remove)
     if remove:
         exclude(project.around, [link for record in remaining.values() for link in record.links])
+        is_user = project.scope == "user"
         created = [path for path in records.created_paths if not os.path.isabs(path) or is_user]
         mcp_config.remove_created(project, created)
+
+
+def _written_entries(record: Record, project: Project, ports: Ports, remove: bool) -> Iterator[Installed]:
+    """Yield the entries that were written for one skill, with ``remove`` after each was removed."""
+    place = (project.scope, project.base, ports.user_home, ports.environ)
+    entries = [(server, *each) for server, by_agent in record.mcp.items() for each in by_agent.items()]
+    for server, agent, entry in entries:
+        try:
+            file = mcp_config.config_file(agent, *place)
+            if file is not None:
+                yield from _entry(file, server, entry, project, remove)
+        except SkillhubError as error:
+            yield Installed("mcp", error.where or project.base, server, error.message)
 
 
 def _copy(project: Project, name: str, link: str, record: Record, store: Store, remove: bool) -> Installed | None:
@@ -263,18 +274,19 @@ def _folders(home: Home, own_names: Mapping[str, str], remove: bool) -> Iterator
 
 def _foreign_paths(folder: str, home: Home) -> Iterator[str]:
     """Yield the paths in one of skillhub's own folders that skillhub did not write."""
-    for name in files.names_in(folder) if folder != home.cache else ():
-        if not _WRITTEN.fullmatch(name) and (path := os.path.join(folder, name)) != home.cache:
-            yield path
+    if folder != home.cache:
+        paths = {name: os.path.join(folder, name) for name in files.names_in(folder)}
+        yield from (path for name, path in paths.items() if not _WRITTEN.fullmatch(name) and path != home.cache)
 
 
 def _remove_but(folder: str, kept_paths: set[str]) -> None:
     try:
-        for name in files.names_in(folder) if kept_paths else ():
-            if (path := os.path.join(folder, name)) not in kept_paths:
-                remove_tree(path)
         if not kept_paths:
             remove_tree(folder)
+            return
+        for path in (os.path.join(folder, name) for name in files.names_in(folder)):
+            if path not in kept_paths:
+                remove_tree(path)
     except OSError as error:
         raise StateError(f"cannot be removed: {error.strerror}", where=folder) from error
 

@@ -125,7 +125,8 @@ def _capability(value: object) -> str:
     text = visible(value)
     if not _CAPABILITY.fullmatch(text):
         wrong("a capability", value)
-    if len(text) > (most := _HOST_MAX if text.startswith("network:") else _CAPABILITY_MAX):
+    most = _HOST_MAX if text.startswith("network:") else _CAPABILITY_MAX
+    if len(text) > most:
         wrong(f"a capability of at most {most} characters", value)
     return text
 

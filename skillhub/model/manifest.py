@@ -110,7 +110,9 @@ class Front:
 
     def _truth_values(self, key: str, default: bool) -> Iterator[bool]:
         """Yield the value under each spelling of a key: with hyphens, with underscores, or in capitals."""
-        for spelling in self.front if key[-8:] in "".join(self.front) else ():  # folding every key takes too long
+        if key[-8:] not in "".join(self.front):  # folding every key takes too long
+            return
+        for spelling in self.front:
             if _folded(spelling) == key:
                 try:
                     yield yaml.truth(self.front[spelling], default)
@@ -132,7 +134,8 @@ def _texts(node: Node) -> Iterator[str]:
     else:
         for key, value in node.items():
             yield key
-            yield from () if isinstance(value, str) and value.lower() in _ANSWERS else _texts(value)
+            if not (isinstance(value, str) and value.lower() in _ANSWERS):
+                yield from _texts(value)
 
 
 def split(data: bytes, where: str) -> Parts:
@@ -263,9 +266,10 @@ def read_head(data: bytes, folder: str, rules: Rules) -> Head:
     breaches = tuple(_breaches(name, description, front, folder))
     too_long = "name" if len(name) > NAME_MAX else "description" if len(description) > DESCRIPTION_MAX else ""
     refused = breaches if rules.strict else [each for each in breaches if rules.limited and each[0] == too_long]
-    for key, message in refused[:1]:
-        raise FormatError(message, where=parts.places().get(key, SKILL_MD))
     places = parts.places() if breaches else {}
+    if refused:
+        key, message = refused[0]
+        raise FormatError(message, where=places.get(key, SKILL_MD))
     issues = (*warnings, *(Issue(key, message, places.get(key, SKILL_MD)) for key, message in breaches))
     shown_name = normalize("NFKC", name) if rules.strict else name
     return Head(shown_name, description, front, parts.body, issues)

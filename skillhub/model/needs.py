@@ -105,7 +105,8 @@ class McpServer:
             token = f"it is given the variable {self.bearer} as its token, which goes to {self.host}"
             variables = token if self.bearer else "it is given no variable"
             return (f"it is reached at {self.url}", variables)
-        names = f"the variable{'s' * (len(self.env) > 1)} {', '.join(self.env)}" if self.env else "no variable"
+        variables = "the variable" if len(self.env) == 1 else "the variables"
+        names = f"{variables} {', '.join(self.env)}" if self.env else "no variable"
         return (f"it runs: {as_command(*self.command)}", f"it is given {names}")
 
     def shown(self) -> dict[str, str]:
@@ -358,21 +359,21 @@ def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
         with reading.leniently(where):
             reading.add(tool.requirement(reading.needs))
     files = [document for _, document in documents]
-    *others, own = DECLARATIONS
+    own = DECLARATIONS[-1]
     forms: list[tuple[ForeignDocument, str]] = [(document, path) for path, document in documents if path == own]
     forms += [*((document.dependencies, f"{path}: dependencies") for path, document in documents), *tools]
     unknown = ((key, where) for form, where in forms for key in form.model_extra or ())
     unread = ((f"the unknown key {quote(key)} has no effect", where) for key, where in unknown)
     # `agents/skillhub.yaml` decides; without it, a no in the file of Codex or of OpenOxide decides.
     policies = {path: document.policy.allow_implicit_invocation for path, document in documents}
-    implicit = None if (decisions := {policies.get(path) for path in others}) == {None} else False not in decisions
+    own_decision = policies.get(own)
     return Declared(
         requires=tuple(need for _, need in sorted(reading.needs.items())),
         interface=MappingProxyType(
             {clean(key): clean(text) for document in files for key, text in valid(document.interface.items())}
         ),
         permissions=tuple(sorted({clean(line) for document in files for line in _flattened(document.permissions)})),
-        implicit=next((decision for decision in (policies.get(own), implicit) if decision is not None), True),
+        implicit=False not in policies.values() if own_decision is None else own_decision,
         warnings=tuple(reading.warnings),
         unread=tuple(Issue("unknown-key", *row) for row in unread),
     )

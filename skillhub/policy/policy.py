@@ -251,7 +251,8 @@ class Policies:
         """Yield the objections to a skill or a source by the rules with these keys."""
         for policy in self.all:
             for key, value in policy.rules():
-                if key in keys and (fault := _OBJECTIONS[key](policy, subject)) is not None:
+                fault = _OBJECTIONS[key](policy, subject) if key in keys else None
+                if fault is not None:
                     yield _objection(policy, key, value, fault)
 
     def refuse(self, subject: Subject, keys: Collection[str]) -> None:

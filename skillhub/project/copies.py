@@ -428,11 +428,10 @@ def needs_of(
     current command count. An MCP entry that skillhub wrote, maybe for an earlier version, satisfies a need only of a
     skill that is enabled.
     """
-    met_needs = (
-        {*supplied, *(each for each in record.satisfied if not each.startswith("env:"))} if record else {*supplied}
-    )
-    waived = record.waived if record else ()
-    met_needs |= {f"mcp:{name}" for name in record.mcp} if record and record.enabled else set()
+    met_needs, waived = {*supplied}, record.waived if record else ()
+    if record:
+        met_needs |= {need for need in record.satisfied if not need.startswith("env:")}
+        met_needs |= {f"mcp:{name}" for name in record.mcp if record.enabled}
     return tuple(
         Need(
             need.kind,
@@ -459,12 +458,12 @@ def not_agreed(project: Project) -> list[str]:
     """
     locked = project.lock().skills
     records = project.records().returned(locked).skills
-    return [
-        name
-        for name, entry in locked.items()
-        for record in [records.get(name)]
-        if record is None or (record.disabled_by != "user" and not record.consent_to(entry))
-    ]
+    found = []
+    for name, entry in locked.items():
+        record = records.get(name)
+        if record is None or (record.disabled_by != "user" and not record.consent_to(entry)):
+            found.append(name)
+    return found
 
 
 def left_the_lock(project: Project, lock: Lock, records: Records) -> dict[str, list[str]]:
@@ -474,8 +473,9 @@ def left_the_lock(project: Project, lock: Lock, records: Records) -> dict[str, l
         LinkLeavesProject: as for ``path_of``.
     """
     gone = records.skills.keys() - lock.skills if os.path.lexists(project.lock_path) else set()
-    left = {name: paths_of(project, records.skills[name].links) for name in sorted(gone)}
-    return {name: there for name, found in left.items() if (there := [*filter(os.path.lexists, found)])}
+    copies = {name: paths_of(project, records.skills[name].links) for name in sorted(gone)}
+    left = {name: [*filter(os.path.lexists, paths)] for name, paths in copies.items()}
+    return {name: paths for name, paths in left.items() if paths}
 
 
 def users_skills(project: Project, user_home: str, store: Store, environ: Mapping[str, str]) -> list[Skill]:

@@ -32,11 +32,14 @@ def deciding_paths(project: Project, user_home: str, environ: Mapping[str, str])
     yield from policy_places(home).values()
     for folder in (home.config, home.state):
         for name in paths_below(folder) if os.path.lexists(folder) else ("",):
-            if name.lstrip(end).partition(end)[0] not in _OTHERS:
-                yield (path := f"{folder}{name}")
-                yield from (f"{path}{end}",) if os.path.isdir(path) or not name else ()
-                if name and os.path.isdir(path) and os.path.islink(path):
-                    raise StateError("a link to a folder, whose files are not in the list", where=path)
+            if name.lstrip(end).partition(end)[0] in _OTHERS:
+                continue
+            path = f"{folder}{name}"
+            yield path
+            if os.path.isdir(path) or not name:
+                yield f"{path}{end}"
+            if name and os.path.isdir(path) and os.path.islink(path):
+                raise StateError("a link to a folder, whose files are not in the list", where=path)
     # Which agents are in use, their skills, and files that a killed process left beside them.
     for host in hosts().values():
         yield from signs_of(host, project.base, user_home, environ)

@@ -292,7 +292,7 @@ class ReleaseStatus:
 
     def remedy(self, error: errors.SecurityError, scope: Scope, intent: ReadIntent) -> Remedy:
         """Return what the user can do about ``objection``."""
-        name, newest, remove = self.name, self.other(None), command(scope, "remove", self.name)
+        newest, remove = self.other(None), command(scope, "remove", self.name)
         is_moved = isinstance(error, errors.NameNotOwned) or (newest is not None and self.is_by_another(newest))
         removes = f"{remove} removes it"
         if newest is None or is_moved:
@@ -301,9 +301,9 @@ class ReleaseStatus:
             return Remedy(remove, f"{removes}{note}", note)
         wanted = None
         with suppress(FormatError, StateError):  # a malformed skillhub.toml is for the commands that change it
-            wanted = intent().range_of(name)
+            wanted = intent().range_of(self.name)
         if self.other(None, wanted):
-            update = command(scope, "update", name)
+            update = command(scope, "update", self.name)
             return Remedy(update, f"{update} installs another version, {removes}")
         take = self.install_command(newest, f"^{newest.version}", scope)
         return Remedy(take, f"{take} installs {newest.version}, which skillhub.toml does not allow yet, {removes}")
@@ -351,7 +351,8 @@ class LockedSkill:
         found = [entry.version, entry.rev]
         for tree in (self.tree or read(entry.tree), read(entry.original.tree) if entry.patch else None):
             with suppress(FormatError, errors.SecurityError):
-                found += [Manifest.read(tree).version] if tree is not None else []
+                if tree is not None:
+                    found.append(Manifest.read(tree).version)
         found += [each.rev for each in self._agreed]
         return tuple(dict.fromkeys(filter(None, found)))
 
@@ -542,8 +543,8 @@ class Advisories:
 
     def warnings(self) -> tuple[str, ...]:
         """Return what is invalid in the advisories that ``known`` returned, so that more versions are affected."""
-        documents, now = (feed.document for feed in self._feeds), self._clock()
-        return few([text for each in documents for advisory in each.advisories for text in advisory.warnings(now)])
+        advisories = [each for feed in self._feeds for each in feed.document.advisories]
+        return few([text for each in advisories for text in each.warnings(self._clock())])
 
     def ignore_all(self) -> None:
         """Use no advisories; for commands that only show skills, after a warning."""

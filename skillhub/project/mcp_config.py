@@ -95,9 +95,10 @@ class McpDialect:
 
     def remove(self, text: str, name: str, where: str) -> str:
         """Return the text of a file without the entry, by the editor of its format."""
-        of_yaml, of_toml = where.endswith(_YAML), where.endswith(".toml")
-        remove = toml.remove if of_toml else yaml.remove if of_yaml else jsonc.remove
-        return remove(text, (self.key, name), where)
+        path = (self.key, name)
+        if where.endswith(".toml"):
+            return toml.remove(text, path, where)
+        return yaml.remove(text, path, where) if where.endswith(_YAML) else jsonc.remove(text, path, where)
 
 
 def _filled(template: ConfigEntry, values: ConfigEntry) -> ConfigEntry:
@@ -166,7 +167,8 @@ def entry(agent: str, server: McpServer, scope: Scope | None = None) -> ConfigEn
     if name not in DIALECTS:
         hint = f"agents with such a file: {', '.join(DIALECTS)}"
         raise UsageError(f"{name} has no configuration file for MCP servers that skillhub supports", hint=hint)
-    dialect, *_ = (*(dialects(name, scope) if scope else ()), DIALECTS[name])
+    of_scope = dialects(name, scope) if scope else ()
+    dialect = of_scope[0] if of_scope else DIALECTS[name]
     if not dialect.knows(server):
         raise UsageError(f"skillhub cannot write such a server for {name}", hint="write it into the file yourself")
     return dialect.spell(server)
@@ -206,7 +208,8 @@ def configured(
     for each in scopes:
         for agent in (agent for agent in agents_with_file(each) if only in (None, agent)):
             for file in _files(agent, each, project, home, environ):  # some agents are two programs
-                if name in (there := servers(file)):
+                there = servers(file)
+                if name in there:
                     yield file, there[name]
 
 
@@ -257,7 +260,9 @@ def _of_projects(text: str, file: ConfigFile, project: str | None) -> Iterator[t
     """
     root = jsonc.parse(text, file.path)
     projects = root.data.get("projects") if root and isinstance(root.data, dict) else None
-    for path, settings in projects.items() if isinstance(projects, dict) else ():
+    if not isinstance(projects, dict):
+        return
+    for path, settings in projects.items():
         found = settings.get(file.dialect.key) if isinstance(settings, dict) else None
         is_near = project is None or files.is_within(path, project) or files.is_within(project, path)
         if isinstance(found, dict) and is_near:

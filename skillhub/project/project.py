@@ -96,7 +96,8 @@ class Project:
             refuse_other_owner(os.lstat(git), git)
         project = cls(folder, "project", home)
         below = os.path.relpath(os.path.abspath(start), folder).split(os.sep)
-        project.package = next((at for each in workspace_of(folder) or () if (at := package_at(below, each))), "")
+        found = (package_at(below, pattern) for pattern in workspace_of(folder) or ())
+        project.package = next(filter(None, found), "")
         return project
 
     @classmethod
@@ -194,9 +195,11 @@ class Project:
         """
         changed = False
         for each in ["", *(self.packages() if self.scope == "project" else ())]:
-            text = self._read(name := f"{each}/{INTENT}".lstrip("/")) or b""
+            name = f"{each}/{INTENT}".lstrip("/")
+            text = self._read(name) or b""
             lines = {key: moved(line, each, "") for key, line in add.items()} if each == self.package else {}
-            if (edited := edit(text, lines, remove, os.path.join(self.root, name))) != text:
+            edited = edit(text, lines, remove, os.path.join(self.root, name))
+            if edited != text:
                 self._write(name, edited)
                 changed = True
         return changed

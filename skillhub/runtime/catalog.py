@@ -65,7 +65,9 @@ def is_beside(path: str, locked: Skill) -> bool:
     """Return whether a folder lies beside that of a locked skill, with the same name in other capitals."""
     folder, name = os.path.split(path)
     names = {os.path.basename(link) for link in locked.links}
-    for link_name in names if name not in names else ():
+    if name in names:
+        return False
+    for link_name in names:
         with suppress(OSError):
             if not os.path.samefile(path, os.path.join(folder, link_name)):
                 return True

@@ -81,7 +81,8 @@ class Folder:
                 if entry.is_file(follow_symlinks=False):
                     status = os.lstat(entry.path)
                     self.stamps[relative] = stamp_of(status)
-                    self._executable |= {relative} if status.st_mode & 0o100 else set()
+                    if status.st_mode & 0o100:
+                        self._executable.add(relative)
                 else:
                     self.non_files.append(relative)
             self.is_cut = next(entries, None) is not None
@@ -152,13 +153,14 @@ class Folder:
             Drifted: the folder differs from the tree.
             StateError: a file cannot be read.
         """
-        record = agreed.state and os.path.join(agreed.state, "seen", f"{self._key()}.json")
+        record = os.path.join(agreed.state, "seen", f"{self._key()}.json") if agreed.state else ""
         if self.non_files:
             raise _drifted(f"{quote(self.non_files[0])} is neither a file nor a folder", self.path)
         if self.is_cut:
             raise _drifted(f"it holds more than {FILES_MAX} files", self.path)
-        if record and (facts := self._stored_facts(record, agreed.tree)) is not None:
-            return facts
+        stored_facts = self._stored_facts(record, agreed.tree) if record else None
+        if stored_facts is not None:
+            return stored_facts
         now = time.time_ns()
         listing = Listing(self.hashed(agreed.listing))
         if listing.digest != agreed.tree:
@@ -299,14 +301,14 @@ def _is_folder(row: os.DirEntry[str]) -> bool:
 
 
 def _difference(listing: Listing, agreed: Agreed) -> str:
-    agreed_files: Mapping[str, ListedFile] = agreed.listing or {}
-    for path in sorted({*listing, *agreed_files}) if agreed_files else ():
-        if path not in agreed_files:
-            return f"{quote(path)} is a file that is not in the lock"
-        if path not in listing:
-            return f"{quote(path)} is gone"
-        if listing[path] != agreed_files[path]:
-            return f"{quote(path)} was changed"
+    if agreed.listing:
+        for path in sorted({*listing, *agreed.listing}):
+            if path not in agreed.listing:
+                return f"{quote(path)} is a file that is not in the lock"
+            if path not in listing:
+                return f"{quote(path)} is gone"
+            if listing[path] != agreed.listing[path]:
+                return f"{quote(path)} was changed"
     return f"expected the tree {agreed.tree[:80]}, found {listing.digest}"
 
 
@@ -366,8 +368,10 @@ class Hook:
 
 def hooks_of(hooks: Node) -> tuple[Hook, ...]:
     """Return the hooks of a frontmatter, without those that do not have the form of Claude Code."""
-    parsed = []
-    for event, groups in hooks.items() if isinstance(hooks, dict) else ():
+    parsed: list[Hook] = []
+    if not isinstance(hooks, dict):
+        return ()
+    for event, groups in hooks.items():
         for group in groups if isinstance(groups, list) else [groups]:
             if not isinstance(group, dict):
                 continue

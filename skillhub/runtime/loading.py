@@ -300,7 +300,8 @@ def _as_locked_now(skill: Skill) -> tuple[Skill, Agreed | None]:
     owner = known_locks.at(placed)
     if owner is None:
         hold_reason = STORED if known_locks.is_stored(path) and not skill.managed else None
-        if (imitated := known_locks.named(skill)) is not None:
+        imitated = known_locks.named(skill)
+        if imitated is not None:
             hold_reason = imitation_reason(imitated)
         return (holding(skill, hold_reason) if hold_reason else skill), Agreed(skill.tree) if skill.tree else None
     if owner.how == "inside":

@@ -168,8 +168,10 @@ class Locks:
             store = Store(self._home.data)
         except SkillhubError as error:
             return KnownLocks(errors=(error,))
-        skills, errors = list[Skill](), list[SkillhubError]()
-        gone_places, places = set[str](), dict[str, Skill]()
+        skills: list[Skill] = []
+        errors: list[SkillhubError] = []
+        places: dict[str, Skill] = {}
+        gone_places: set[str] = set()
         waiting: dict[str, Mapping[str, Skill]] = {}
         real = one_look()
         for project, reserves_names in self._near(self._home, others, real):
@@ -186,10 +188,12 @@ class Locks:
                 links = [(link, *os.path.split(link)) for link in entry.links]
                 spelled = {folded(x) for link, base, name in links for x in (link, os.path.join(real(base), name))}
                 places |= dict.fromkeys(spelled, entry.skill)
-                gone_places |= spelled if entry.is_gone else set()
+                if entry.is_gone:
+                    gone_places |= spelled
             held_back = {folded(entry.skill.name): entry.skill for entry in installed if entry.skill.held is not None}
-            for folder in self._folders_of(project, reserves_names, real) if held_back else ():
-                waiting[folder] = {**waiting[folder], **held_back} if folder in waiting else held_back
+            if held_back:
+                for folder in self._folders_of(project, reserves_names, real):
+                    waiting[folder] = {**waiting.get(folder, {}), **held_back}
         # While a lock cannot be read, every skill is held back for that, and none for the name of a locked one.
         skills = [] if errors else skills
         known = KnownLocks(skills=tuple(skills), places=places, gone=frozenset(gone_places), errors=tuple(errors))

@@ -191,10 +191,12 @@ def _with_one_leader(resolved: dict[str, Mention], limit: int) -> dict[str, Ment
     names = tuple(dict.fromkeys(mention.leads for mention in resolved.values() if mention.leads))
     if len(names) <= limit:
         return resolved
-    shown = [f"${name}" for name in names[:_SHOWN_MAX]] + ["…"] * (len(names) > _SHOWN_MAX)
-    message, names = f"Choose one skill to lead this turn: {' or '.join(shown)}.", names[:_CANDIDATES_MAX]
+    shown = _joined([f"${name}" for name in names], " or ")
+    message = f"Choose one skill to lead this turn: {shown}."
     return {
-        text: Mention(text, "choose-one", message, None, names, mention.leads) if mention.leads else mention
+        text: Mention(text, "choose-one", message, None, names[:_CANDIDATES_MAX], mention.leads)
+        if mention.leads
+        else mention
         for text, mention in resolved.items()
     }
 
@@ -304,8 +306,8 @@ class _Resolver:
         return Mention(text, "ambiguous", message, None, names[:_CANDIDATES_MAX])
 
 
-def _joined(names: Sequence[str]) -> str:
-    return ", ".join([*names[:_SHOWN_MAX], *(["…"] if len(names) > _SHOWN_MAX else [])])
+def _joined(names: Sequence[str], between: str = ", ") -> str:
+    return between.join(names if len(names) <= _SHOWN_MAX else [*names[:_SHOWN_MAX], "…"])
 
 
 def _ambiguous(typed: Typed, skills: Sequence[Skill]) -> Mention:

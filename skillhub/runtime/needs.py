@@ -86,7 +86,8 @@ def open_needs(
             elif need.kind == "mcp" and ("mcp", need.name) not in satisfied and need.server is not None:
                 question = _server(name, need.name, need.server, around.cwd)
             else:
-                missing += () if (need.kind, need.name) in satisfied else _unanswerable(name, need, environ)
+                if (need.kind, need.name) not in satisfied:
+                    missing += _unanswerable(name, need, environ)
                 continue
             if key in session.declined:
                 missing.append(f"{name} needs {_called(need)}, which was declined")
@@ -114,13 +115,17 @@ def supply(loaded: Loaded, question: Question, answer: Answer, session: Session)
     """
     if question.skill != clean(loaded.skill.full_name):
         return  # the answer is for another skill
-    kind, is_yes = ("env" if question.kind == "env" else "mcp"), answer.said == "yes"
+    kind = "env" if question.kind == "env" else "mcp"
+    is_yes = answer.said == "yes"
     if kind == "env" and is_yes:
         needs.check_value(answer.value or "")
     for key in session.asked:
         if key[:2] == (loaded.folder.path, f"{kind}:{question.subject}"):
             session.asked[key] = answer.value if kind == "env" and is_yes else None
-            (session.declined.discard if is_yes else session.declined.add)(key)
+            if is_yes:
+                session.declined.discard(key)
+            else:
+                session.declined.add(key)
 
 
 def values(loaded: Loaded, session: Session) -> dict[str, str]:
@@ -217,19 +222,24 @@ class PermissionProfile:
             allowed: The permissions that the user has agreed to; None for the least.
         """
         base = allowed or PermissionProfile(preferences="none")
-        lines = [f"reads {quote(path)}" for path in self.read if base.read and not _is_below(path, base.read)]
-        lines += ["reads any file"] if base.read and not self.read else []
+        lines = []
+        if base.read:
+            lines += [f"reads {quote(path)}" for path in self.read if not _is_below(path, base.read)]
+            lines += [] if self.read else ["reads any file"]
         lines += [f"writes {quote(path)}" for path in self.write if not _is_below(path, base.write)]
-        lines += ["uses the network"] if self.network > base.network else []
+        if self.network and not base.network:
+            lines.append("uses the network")
         ranks = ("none", "readonly", "readwrite")
         if ranks.index(self.preferences) > ranks.index(base.preferences) and self.preferences == "readwrite":
             lines.append("changes the preferences of macOS")
-        if self.automations == "all" != base.automations:
+        if base.automations != "all" and self.automations == "all":
             lines.append("steers any application of macOS")
-        elif isinstance(self.automations, tuple) and base.automations != "all":
+        elif base.automations != "all" and isinstance(self.automations, tuple):
             lines += [f"steers {quote(app)}" for app in self.automations if app not in base.automations]
-        lines += ["uses accessibility of macOS"] if self.accessibility > base.accessibility else []
-        lines += ["uses the calendar of macOS"] if self.calendar > base.calendar else []
+        if self.accessibility and not base.accessibility:
+            lines.append("uses accessibility of macOS")
+        if self.calendar and not base.calendar:
+            lines.append("uses the calendar of macOS")
         return tuple(lines)
 
 
@@ -260,8 +270,10 @@ def permission_profile(loaded: Loaded, home: str) -> PermissionProfile | None:
         return tuple(dict.fromkeys(path for path in absolute_paths if path))
 
     apps = tuple(app for app in lines.get("macos.automations", ()) if app)
-    automations: MacAutomation = "all" if apps == ("true",) else apps if apps not in ((), ("false",)) else "none"
-    (preferences,) = lines.get("macos.preferences", [""])[:1]
+    automations: MacAutomation = "none" if apps in ((), ("false",)) else apps
+    if apps == ("true",):
+        automations = "all"
+    preferences = lines.get("macos.preferences", [""])[0]
     return PermissionProfile(
         read=paths("read"),
         write=paths("write"),

@@ -323,7 +323,8 @@ def reach_files(profile: Profile, around: Surroundings) -> tuple[ReachFile, ...]
             if FORMS[file.form].edit is None:
                 path = os.path.realpath(path)  # such a file can only restrict skills
             files["project"].append(ReachFile(path, file.form, "project", profile.id))
-    if (state := state_folder(around)) is not None:
+    state = state_folder(around)
+    if state is not None:
         base = os.path.join(state, "skills")
         # The state of a project is in the user's folder, so that no repository can bring one.
         key = sha256(root.encode("utf-8", "surrogateescape")).hexdigest()
@@ -424,11 +425,14 @@ def _first_setting(skill: Skill, settings: Iterable[Layer]) -> tuple[Layer, Reac
 
     Codex has no file in a project: what Codex's own file disables stays disabled, whatever the project's file says.
     """
-    pairs = [(layer, reach) for layer in settings if (reach := layer.reach(skill))]
-    for layer, reach in pairs:
+    first: tuple[Layer, Reach] | None = None
+    for layer in settings:
+        reach = layer.reach(skill)
         if reach == "disabled" and layer.file and layer.file.form == "codex":
             return layer, reach
-    return pairs[0] if pairs else (Layer(), "active")
+        if reach and first is None:
+            first = layer, reach
+    return first or (Layer(), "active")
 
 
 def _switched_off(skill: Skill, layer: Layer) -> HoldReason | None:
@@ -511,8 +515,9 @@ def _edited(file: ReachFile, before: str, skill: Skill, reach: Reach, replaced: 
     """
     form = FORMS[file.form]
     after = form.edit(before, skill, reach, file.path) if form.edit else before
-    if file.form == "opencode" and (rule := _own_rule(before, skill, file.path)) != "deny":
-        replaced[file.path] = rule or ""
+    own_rule = _own_rule(before, skill, file.path) if file.form == "opencode" else "deny"
+    if own_rule != "deny":
+        replaced[file.path] = own_rule or ""
     elif reach != "disabled" and replaced.get(file.path) in ("allow", "ask"):
         after = jsonc.replace(before, ("permission", "skill", skill.full_name), replaced[file.path], file.path)
     elif file.ours:

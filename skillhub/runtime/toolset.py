@@ -161,7 +161,8 @@ def call_tool(
     try:
         return tool.run(values, call)
     except NotFound as error:
-        if (skill_name := getattr(values, "name", None)) is None:
+        skill_name = getattr(values, "name", None)
+        if skill_name is None:
             return _failed(error)
         names = ", ".join(clean(skill.full_name) for skill in _callable(catalog)) or "none"
         text = safe(tool.unknown.format(name=clean(skill_name), names=names))
