@@ -148,18 +148,13 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
         findings += acceptance.left(request.before, (locations.shown(ports.project.intent_path), 0), all_skills)
         if acceptance.gone:
             sources.notes.append(f"gone: {acceptance.gone} of the baseline's findings; --write-baseline drops them")
-    new = _changed_skills(subjects.locked, request.before, state.lock)
+    old = (request.before or state.lock).skills
+    new = {name for name in subjects.locked if name not in old or old[name].tree != state.lock.skills[name].tree}
     others = [finding for finding in worst_first(findings) if finding not in source_changes]
     others.sort(key=lambda finding: finding.skill not in new)  # findings about changed skills come first
     notes, known = tuple(sources.notes), tuple(sorted(acceptance.written))
     count = len({*subjects.locked, *map(os.path.basename, subjects.unmanaged)}) + len(request.paths)
     return Report((*source_changes, *others), request.threshold, count, notes, known)
-
-
-def _changed_skills(names: Iterable[str], before: Lock | None, lock: Lock) -> set[str]:
-    """Return the skills whose tree is not in the earlier lock."""
-    old = before.skills if before is not None else lock.skills
-    return {name for name in names if name not in old or old[name].tree != lock.skills[name].tree}
 
 
 def looked_at(request: AuditRequest, ports: Ports) -> Iterator[tuple[str, Tree]]:

@@ -106,7 +106,10 @@ def collect(home: Home, days: float, ports: Ports, *, dry_run: bool = False) -> 
     trees = [*_unused_trees(projects, ports.store), *_unused_signers(projects, home, now - DAY, ports)]
     unused = {item.tree for item in trees}
     gone = tuple(each.base for each in projects if each.gone and not unused.isdisjoint(each.trees))
-    others = [*_leftovers(home, now - DAY), *_old_downloads(home, now - days * DAY)]
+    # On some systems several of these are the same folder, or one contains another.
+    folders = (home.config, home.data, home.cache, home.state)
+    leftovers = {each.path: each for folder in folders for each in _incomplete(folder, now - DAY)}
+    others = [*leftovers.values(), *_old_downloads(home, now - days * DAY)]
     if dry_run:
         return Collected((*trees, *others), gone)
     answers = ask(_questions(trees, gone), ports)
@@ -152,12 +155,6 @@ def _declared_name(path: str) -> str | None:
     return None
 
 
-def _leftovers(home: Home, before: float) -> Sequence[Waste]:
-    # On some systems several of these are the same folder, or one contains another.
-    folders = (home.config, home.data, home.cache, home.state)
-    return [*{leftover.path: leftover for folder in folders for leftover in _incomplete(folder, before)}.values()]
-
-
 def _old_downloads(home: Home, before: float) -> Iterator[Waste]:
     # One file for each working folder and command line.
     yield from _old_files(os.path.join(home.state, "proved"), before, "leftover")
@@ -173,7 +170,8 @@ def _questions(trees: Sequence[Waste], gone: Sequence[str]) -> list[Question]:
     size = sum(waste.size for waste in trees)
     stored = [waste for waste in trees if waste.kind == "tree"]
     lines = [f"{waste.name or 'a skill'}: {waste.tree}, {waste.size} bytes" for waste in stored[:_SHOWN]]
-    lines += [f"and {len(stored) - _SHOWN} more"] if len(stored) > _SHOWN else []
+    if len(stored) > _SHOWN:
+        lines.append(f"and {len(stored) - _SHOWN} more")
     lines += [f"{base} used some of these, and no longer exists" for base in gone]
     skills, signers = len(stored), len(trees) - len(stored)
     counts = [(skills, "a stored skill", "stored skills"), (signers, "a pinned signer", "pinned signers")]

@@ -22,7 +22,7 @@ from skillhub.install.admission import advised, advised_tree, install_words, pol
 from skillhub.install.candidates import undeclared
 from skillhub.model.finding import Finding, Issue
 from skillhub.model.hosts import hosts
-from skillhub.model.index import Admission, TakenBack, choose_release
+from skillhub.model.index import TakenBack, choose_release
 from skillhub.model.lock import Locked, Signer, by_word, shown_signers
 from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import AUDIT, Provenance, Record
@@ -135,7 +135,8 @@ def signer(case: Case) -> Iterator[Finding]:
     if admitted is None:
         return
     try:
-        known = _fingerprints(admitted, case.ports)
+        known = _vouched([publisher_of(admitted), *pins.trusted_publishers(case.ports.publishers)])
+        known |= {key.fingerprint for key in admitted.revoked}  # a revoked key is another finding
     except FormatError as error:
         yield case.finding("source-refused", f"{case.entry.source}: {error.message}")
         return
@@ -168,15 +169,6 @@ def publisher(case: Case) -> Iterator[Finding]:
             signer_name = signed.named(ports.voucher(entry))
             message = f"{signer_name} signed it with {signed.fingerprint}, and you no longer trust that signer{place}"
             yield case.finding("signer-untrusted", message)
-
-
-def _fingerprints(admitted: Admission, ports: Ports) -> set[str]:
-    """Return the keys and roots that the registry or the user vouches for today, and the revoked ones.
-
-    A revoked key is another finding.
-    """
-    vouched = _vouched([publisher_of(admitted), *pins.trusted_publishers(ports.publishers)])
-    return {key.fingerprint for key in admitted.revoked} | vouched
 
 
 def _vouched(publishers: Iterable[Publisher]) -> set[str]:

@@ -207,7 +207,9 @@ def markdown(report: Report) -> str:
     lines = ["## Skills: " + ("ok" if report.ok else "not ok"), "", _plain(report.summary) + "."]
     if report.findings:
         lines += ["", "| severity | rule | skill | where | what | what to do |", "|---|---|---|---|---|---|"]
-        lines += [_row(finding) for finding in report.findings]
+        for each in report.findings:
+            cells = (each.rank, each.rule, each.skill or "", each.where, each.message, each.hint)
+            lines.append(f"| {' | '.join(map(_plain, cells))} |")
     lines += ["", _plain(f"{UNSEEN}skillhub audit --format prompt")]
     if report.notes:
         lines += ["", *(f"- {_plain(note)}" for note in report.notes)]
@@ -222,11 +224,6 @@ def workflow_commands(report: Report) -> Iterator[str]:
         about = f"{finding.skill}: " if finding.skill else ""
         command = "warning" if finding.accepted else _COMMANDS[finding.severity]
         yield f"::{command} {properties}::{_data(f'{about}{finding.message}; {finding.hint}')}"
-
-
-def _row(finding: Finding) -> str:
-    cells = (finding.rank, finding.rule, finding.skill or "", finding.where, finding.message, finding.hint)
-    return f"| {' | '.join(map(_plain, cells))} |"
 
 
 def _plain(text: str) -> str:

@@ -400,12 +400,6 @@ def _is_for_agents(real: str, project: Project) -> bool:
     return "/." in f"/{below}" or os.path.isabs(below) or project.scope == "user"
 
 
-def _is_outside(path: str, project: Project) -> bool:
-    """Return whether ``path`` is outside of the project, reached through a link."""
-    below = copies.portable(path, os.path.realpath(project.base))
-    return project.scope == "project" and os.path.isabs(below)
-
-
 def copies_to_remove(name: str, paths: Iterable[str], state: State, ports: Ports) -> tuple[list[Step], list[str]]:
     """Decide on unmanaged copies of a locked skill; if the skill is not enabled, no agent may read one.
 
@@ -422,9 +416,10 @@ def copies_to_remove(name: str, paths: Iterable[str], state: State, ports: Ports
     agents = chosen_agents(Options(), state.records, state.intent, ports) if was_enabled else ()
     # In the folder of an agent that was not chosen, a skill of that name belongs to the user.
     folders = {*map(os.path.realpath, copies.folders_of(ports.project, agents, ports.user_home, ports.environ))}
+    base = os.path.realpath(ports.project.base)
     steps, left = [], []
     for path in paths:
-        if _is_outside(path, ports.project):
+        if ports.project.scope == "project" and os.path.isabs(copies.portable(path, base)):  # reached through a link
             left.append(path)
         elif _is_spare(path, tree, record, ports.store):
             steps.append(Step(path, path, "delete"))
