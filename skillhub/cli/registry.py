@@ -150,9 +150,8 @@ def registry_withdraw(
 
     Example: skillhub registry withdraw ./registry my-skill@1.2.0 --reason "sends tokens away"
     """
-    release = signed(
-        common, None, lambda signing: upkeep.withdraw(folder, wanted, reason, signing, partial(_agree, common))
-    )
+    agree = partial(_agree, common)
+    release = signed(common, None, lambda signing: upkeep.withdraw(folder, wanted, reason, signing, agree))
     _rebuild(common, folder)
     return _recalled(common, "registry withdraw", folder, release, "withdrawn")
 
@@ -162,15 +161,10 @@ def _agree(common: Common, withdrawn: Sequence[Release]) -> None:
     if common.dry_run or not common.asks:
         return
     ends = "clients refuse it, even where it is locked; nothing undoes that"
-    questions = [
-        Question(
-            "withdraw",
-            each.name,
-            f"Withdraw {each.name} {each.version} for good?",
-            (word(each.withdrawn or ""), ends),
-        )
-        for each in withdrawn
-    ]
+    questions = []
+    for each in withdrawn:
+        message = f"Withdraw {each.name} {each.version} for good?"
+        questions.append(Question("withdraw", each.name, message, (word(each.withdrawn or ""), ends)))
     if error := refusal([*zip(questions, approver(common).answer(questions), strict=True)]):
         raise error
 

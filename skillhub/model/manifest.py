@@ -325,8 +325,7 @@ def _front(text: str, rules: Rules) -> tuple[dict[str, Node], tuple[Issue, ...]]
             front = yaml.parse(mended, SKILL_MD, line_offset=1)
         except FormatError:
             raise error from None  # the error in the file, not in the copy with quotes
-        message = "a value that holds ': ' should be in quotes"
-        warnings = (Issue("unquoted-colon", message, error.where or SKILL_MD),)
+        warnings = (Issue("unquoted-colon", "a value that holds ': ' should be in quotes", error.where or SKILL_MD),)
     if front == "":
         return {}, warnings
     if not isinstance(front, dict):
@@ -380,14 +379,13 @@ def _breaches(name: str, description: str, front: Mapping[str, Node], folder: st
 def limits(description: str, front: Mapping[str, Node]) -> Iterator[tuple[str, str]]:
     """Yield key and message of each text that is longer than the specification allows, or is not a text."""
     if len(description) > DESCRIPTION_MAX:
-        length = len(description)
-        yield "description", f"expected at most {DESCRIPTION_MAX} characters of description, found {length}"
+        yield "description", f"expected at most {DESCRIPTION_MAX} characters of description, found {len(description)}"
     compatibility = front.get("compatibility", "")
     if not isinstance(compatibility, str):
         yield "compatibility", f"expected text as compatibility, found {quote(compatibility)}"
     elif len(compatibility) > COMPATIBILITY_MAX:
-        length = len(compatibility)
-        yield ("compatibility", f"expected at most {COMPATIBILITY_MAX} characters of compatibility, found {length}")
+        expected = f"expected at most {COMPATIBILITY_MAX} characters of compatibility"
+        yield "compatibility", f"{expected}, found {len(compatibility)}"
 
 
 # Reading is lenient: an invalid optional value is a warning, since such skills exist. ``problems`` checks a skill
@@ -468,7 +466,6 @@ class Manifest(Front):
         if faults:
             raise FormatError(faults[0].message, where=faults[0].where)
         declared = needs.read(tree, reading.metadata)
-        warnings = (*reading.warnings, *reading.breaches, *declared.warnings)
         return cls(
             name=reading.name,
             description=reading.description,
@@ -478,7 +475,7 @@ class Manifest(Front):
             interface=declared.interface,
             permissions=declared.permissions,
             implicit=declared.implicit,
-            warnings=tuple(map(str, warnings)),
+            warnings=tuple(map(str, (*reading.warnings, *reading.breaches, *declared.warnings))),
             breaches=tuple(reading.breaches),
             is_whole=all(each.code != "bad-declaration" for each in declared.warnings),
         )

@@ -348,12 +348,11 @@ class LockedSkill:
         from skillhub.model.manifest import Manifest  # noqa: PLC0415 - few skills have an advisory
 
         entry, read = self.entry, self.store.read
-        found = [entry.version, entry.rev]
-        for tree in (self.tree or read(entry.tree), read(entry.original.tree) if entry.patch else None):
+        trees = [self.tree or read(entry.tree), read(entry.original.tree) if entry.patch else None]
+        found = [entry.version, entry.rev, *(each.rev for each in self._agreed)]
+        for tree in filter(None, trees):
             with suppress(FormatError, errors.SecurityError):
-                if tree is not None:
-                    found.append(Manifest.read(tree).version)
-        found += [each.rev for each in self._agreed]
+                found.append(Manifest.read(tree).version)
         return tuple(dict.fromkeys(filter(None, found)))
 
     def _digests(self) -> Mapping[str, str]:

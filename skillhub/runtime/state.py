@@ -425,14 +425,11 @@ def _first_setting(skill: Skill, settings: Iterable[Layer]) -> tuple[Layer, Reac
 
     Codex has no file in a project: what Codex's own file disables stays disabled, whatever the project's file says.
     """
-    first: tuple[Layer, Reach] | None = None
-    for layer in settings:
-        reach = layer.reach(skill)
+    pairs = [(layer, reach) for layer in settings if (reach := layer.reach(skill))]
+    for layer, reach in pairs:
         if reach == "disabled" and layer.file and layer.file.form == "codex":
             return layer, reach
-        if reach and first is None:
-            first = layer, reach
-    return first or (Layer(), "active")
+    return pairs[0] if pairs else (Layer(), "active")
 
 
 def _switched_off(skill: Skill, layer: Layer) -> HoldReason | None:
@@ -515,9 +512,8 @@ def _edited(file: ReachFile, before: str, skill: Skill, reach: Reach, replaced: 
     """
     form = FORMS[file.form]
     after = form.edit(before, skill, reach, file.path) if form.edit else before
-    own_rule = _own_rule(before, skill, file.path) if file.form == "opencode" else "deny"
-    if own_rule != "deny":
-        replaced[file.path] = own_rule or ""
+    if file.form == "opencode" and (rule := _own_rule(before, skill, file.path)) != "deny":
+        replaced[file.path] = rule or ""
     elif reach != "disabled" and replaced.get(file.path) in ("allow", "ask"):
         after = jsonc.replace(before, ("permission", "skill", skill.full_name), replaced[file.path], file.path)
     elif file.ours:
