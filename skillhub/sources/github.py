@@ -8,12 +8,13 @@ import tarfile
 import threading
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from io import BytesIO
-from typing import Annotated, ClassVar, TypeVar
+from itertools import islice
+from typing import Annotated, ClassVar, Self, TypeVar
 from urllib.parse import quote as percent_encode
 
 from pydantic import ConfigDict
@@ -25,6 +26,7 @@ from skillhub.disk.home import user_home
 from skillhub.errors import FormatError, NotFound, RateLimited, SourceError, StateError, UsageError, WrongBytes
 from skillhub.formats import yaml
 from skillhub.formats.document import ForeignDocument, Items, matching
+from skillhub.formats.json import refuse_many
 from skillhub.formats.text import is_object_id, quote
 from skillhub.model.reference import PUBLIC, site_of
 from skillhub.net.fetch import RequestOptions, Response, Web, whole
@@ -160,9 +162,11 @@ _RAW = "application/vnd.github.raw"
 _SHA = "application/vnd.github.sha"
 _CAP = 32 << 20
 _BLOB = 64 << 20
-_ARCHIVE = 256 << 20
-_UNPACKED = 2 << 30
-_KEPT = 512 << 20
+_ARCHIVE = 128 << 20
+_UNPACKED = 512 << 20
+_MEMBERS = 100_000
+_KEPT = 128 << 20
+_HEADER = 64 << 10  # bytes of a header in an archive about the entry after it
 # More files than this are read from the archive, which takes one request; without a token 60 are allowed in an hour.
 _SINGLY = 4
 _AT_ONCE = 8
@@ -301,14 +305,9 @@ class GitHubSnapshot:
         wanted = wanted | of_skills(self._leaves)
         with suppress(NotFound, WrongBytes):  # no archive, or too large a one: each file is fetched by itself
             archive = self._api.ask(f"tarball/{self.rev}", _JSON, _ARCHIVE).data
-            left = _KEPT
-            for path, data in _members(archive):
-                leaf = self._leaves.get(path)
-                if leaf is None or leaf.id not in wanted or len(data) > left:
-                    continue
-                if object_id("blob", data) == leaf.id:
-                    self._kept[leaf.id] = data
-                    left -= len(data)
+            for path, data in _members(archive, {path for path, leaf in self._leaves.items() if leaf.id in wanted}):
+                if object_id("blob", data) == self._leaves[path].id:
+                    self._kept[self._leaves[path].id] = data
 
 
 class _Api:
@@ -334,6 +333,7 @@ class _Api:
     def read(self, kind: type[_T], path: str) -> _T:
         """Return the document at this path."""
         answer = self.ask(path, _JSON, _CAP)
+        refuse_many(answer.data, answer.url)
         return kind.parse(answer.data, answer.url)
 
     def ask(self, path: str, media: str, cap: int) -> Response:
@@ -363,16 +363,29 @@ class _Api:
             raise NotFound(error.message, where=answer.url, hint=hint) from error
 
 
-def _members(archive: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of an untrusted archive, as far as it can be read."""
+class _Member(tarfile.TarInfo):
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        found = super().frombuf(buf, encoding, errors)
+        if not found.isreg() and found.size > _HEADER:  # tarfile would read all of it, and more than once
+            raise tarfile.ReadError("a header is too large")
+        return found
+
+
+def _members(archive: bytes, paths: Container[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield the files at these paths of an untrusted archive, as far as it can be read and memory allows."""
     broken = (tarfile.TarError, EOFError, OSError, zlib.error, ValueError, LookupError, OverflowError, RecursionError)
-    with suppress(*broken), tarfile.open(fileobj=BytesIO(archive), mode="r|gz") as tar:
-        for member in tar:
+    left = _KEPT
+    with suppress(*broken), tarfile.open(fileobj=BytesIO(archive), mode="r|gz", tarinfo=_Member) as tar:
+        for member in islice(tar, _MEMBERS):
             if member.offset > _UNPACKED:
                 return
-            if member.isreg() and member.size <= _BLOB and (file := tar.extractfile(member)) is not None:
-                # All files are in one folder, which has the names of the repository and the commit.
-                yield member.name.partition("/")[2], file.read()
+            # All files are in one folder, which has the names of the repository and the commit.
+            path = member.name.partition("/")[2]
+            is_read = member.isreg() and path in paths and member.size <= min(_BLOB, left)
+            if is_read and (file := tar.extractfile(member)) is not None:
+                left -= member.size
+                yield path, file.read()
 
 
 # A repository by its URL: through git if it is installed, else, for one on GitHub, through GitHub's API.

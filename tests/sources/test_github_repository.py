@@ -1,7 +1,10 @@
 """GitHub without git: the fake server answers from a real repository, with the false answers of a test."""
 
+import gzip
+import io
 import json
 import os
+import tarfile
 from base64 import b64encode
 
 import pytest
@@ -18,6 +21,7 @@ from skillhub.errors import (
 )
 from skillhub.model.reference import GitHub, url_of
 from skillhub.net.client import Http
+from skillhub.sources import github
 from skillhub.sources.git_program import GitLimits
 from skillhub.sources.git_snapshot import GitSnapshot, open_git
 from skillhub.sources.github import host_of, open_repository, token_for
@@ -108,6 +112,49 @@ def test_broken_archive_is_replaced_by_single_requests(archive, repo, hub, opene
     hub.lies[f"tarball/{commit}"] = archive
     paths = list(FILES)
     assert list(opened().read(paths))[1] == SKILL
+
+
+PLAIN = {f"skills/deploy/{path}": path.encode() for path in ("SKILL.md", "a", "b", "c", "d")}
+
+
+def of_headers(kind, body, count):
+    """Return an archive that holds the files after ``count`` headers of this type with this body."""
+    head = tarfile.TarInfo("x/none")
+    head.type, head.size = kind, len(body)
+    block = head.tobuf(tarfile.GNU_FORMAT) + body + bytes(-len(body) % 512)
+    kept = io.BytesIO()
+    with tarfile.open(fileobj=kept, mode="w") as tar:
+        for path, data in PLAIN.items():
+            info = tarfile.TarInfo(f"x/{path}")
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return gzip.compress(block * count + kept.getvalue(), 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "count", "is_read"),
+    [
+        (tarfile.XHDTYPE, b"10 mtime=1\n", 1, True),
+        (tarfile.XHDTYPE, b"10 mtime=1\n" * 9_000, 1, False),
+        (tarfile.REGTYPE, b"", 40, True),
+        (tarfile.REGTYPE, b"", 50, False),
+    ],
+)
+def test_attack_an_archive_of_large_or_many_headers_is_not_read_further(
+    kind, body, count, is_read, repo, hub, opened, monkeypatch
+):
+    """A header of 1.5 GB took 3 GB of memory and minutes, four million files 1.8 GB."""
+    monkeypatch.setattr(github, "_MEMBERS", 50)
+    hub.lies[f"tarball/{repo.commit(PLAIN)}"] = of_headers(kind, body, count)
+    assert list(opened().read(PLAIN)) == list(PLAIN.values())
+    assert any(path.startswith("git/blobs/") for path in hub.paths) is not is_read
+
+
+def test_attack_a_tree_of_very_many_values_is_refused_unread(repo, hub, opened):
+    tree = repo.get(repo.commit(FILES))[1].split()[1].decode()
+    hub.lies[f"git/trees/{tree}"] = b'{"tree":[],"more":[' + b"[]," * 500_000 + b"[]]}"
+    with pytest.raises(FormatError, match="at most 1000000 values"):
+        opened()
 
 
 def test_truncated_tree_is_read_folder_by_folder(repo, hub, opened):
