@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -11,12 +10,11 @@ from functools import lru_cache
 
 from skillhub.command.ports import Ports
 from skillhub.command.state import State, refuse_unknown
-from skillhub.disk.files import disk_error, program, search_path
 from skillhub.disk.folders import TreeProblem, compare
 from skillhub.edits.patch import listing_of_copy, read_patch
-from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError, SkillhubError, SourceMismatch, StateError
+from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError, SkillhubError, SourceMismatch
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, collapsed, command, from_here, quote
+from skillhub.formats.text import as_command, collapsed, command, from_here
 from skillhub.install import candidates, pins
 from skillhub.install.links import copies_to_remove, name_collisions, unmanaged_copies
 from skillhub.model.lock import Lock, Locked, Signer, shown_signers
@@ -24,6 +22,7 @@ from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import Record, Records
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
 from skillhub.project import copies
+from skillhub.project.git_exclude import tracked_files
 from skillhub.project.intent import Intent
 from skillhub.project.last_seen import ReleaseStatus, SeenRegistries
 from skillhub.project.project import Project
@@ -316,12 +315,6 @@ def _install_command(project: Project) -> str:
 
 # Enabled copies that git tracks: others would get them without lock, consent or signature.
 
-# The variables of the user that git needs to run; none of them can make git start another program.
-_PASSED = ("PATH", "HOME", "SYSTEMROOT")
-# These keep git from fetching a missing object with a program that the repository names, and from reading a path as
-# a pattern.
-_SET = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_LITERAL_PATHSPECS": "1", "LC_ALL": "C"}
-
 
 def tracked_copies(project: Project, links: Sequence[str]) -> list[str]:
     """Return the absolute paths in ``links`` that git tracks, also in part; empty without git or a repository.
@@ -340,23 +333,7 @@ def tracked_copies(project: Project, links: Sequence[str]) -> list[str]:
         return "/." not in f"/{path}" and (entry is None or (entry.local and entry.path == path))
 
     inside = [link for link in links if link.startswith(os.path.join(base, "")) and not is_own(link)]
-    git = program("git", os.environ)
-    if not inside or git is None:
-        return []
-    environ = {name: os.environ[name] for name in _PASSED if name in os.environ} | _SET
-    environ["PATH"] = search_path(environ)
-    # A repository can configure a program that watches its files; this option keeps git from running it.
-    words = [git, "-C", base, "-c", "core.fsmonitor=false", "ls-files", "-z", "--", *inside]
-    try:
-        process = subprocess.run(words, env=environ, capture_output=True, timeout=20, check=False)
-    except OSError as error:  # also if the paths are too many for a command line
-        raise disk_error(error, base) from error
-    except subprocess.TimeoutExpired as error:
-        raise StateError("git took too long to list its tracked files", where=base) from error
-    if process.returncode and not process.stderr.startswith(b"fatal: not a git repository"):
-        message = (process.stderr.decode("utf-8", "replace").splitlines() or ["nothing"])[-1]
-        raise StateError(f"git cannot list its tracked files: {quote(message, 300)}", where=base)
-    tracked = [os.path.join(base, os.fsdecode(path)) for path in process.stdout.split(b"\0") if path]
+    tracked = tracked_files(base, inside)
     # git lists a link itself, and a submodule by its folder.
     return [link for link in inside if any(f"{path}{os.sep}".startswith(link + os.sep) for path in tracked)]
 

@@ -323,7 +323,20 @@ def trusted_sources(words: list[str] | None) -> Mapping[str, Digest]:
     return found
 
 
+def _refuse_tracked(path: str) -> None:
+    """Raise ``UsageError`` for a ``.env`` that git tracks: whoever can push could set its values, or reads them."""
+    from skillhub.project.git_exclude import tracked_files
+
+    named = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+    for each in dict.fromkeys((named, os.path.realpath(path))):
+        is_env = os.path.basename(each).casefold().startswith(".env")
+        if is_env and tracked_files(os.path.dirname(each), [each]):
+            hint = "remove it from git with git rm --cached, change its values, and add its name to .gitignore"
+            raise UsageError("expected a .env file that git does not track", where=path, hint=hint)
+
+
 def _read_env_file(path: str) -> dict[str, str]:
+    _refuse_tracked(path)
     data = files.read(os.path.realpath(path), _ENV_FILE_CAP)
     if data is None:
         raise UsageError("--env-file names no file", where=path)

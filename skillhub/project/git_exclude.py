@@ -1,19 +1,20 @@
-"""Keeping enabled copies out of git, by lines in ``.git/info/exclude``, which clones do not share."""
+"""Keeping enabled copies out of git, by lines in ``.git/info/exclude``, which clones do not share; tracked files."""
 
 from __future__ import annotations
 
 import os
 import re
 import stat
-from collections.abc import Iterable
+import subprocess
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from skillhub.disk import files
-from skillhub.disk.files import MACHINE, HeldFolder
+from skillhub.disk.files import MACHINE, HeldFolder, disk_error, program, search_path
 from skillhub.disk.home import is_own
 from skillhub.errors import LinkLeavesProject, StateError
-from skillhub.formats.text import deferred
+from skillhub.formats.text import deferred, quote
 
 # An attacker may deliver a folder with a ``.git`` that points to another repository: such a ``.git`` is ignored.
 
@@ -191,3 +192,37 @@ def _work_trees(config: str) -> list[str]:
         elif section == "[core]" and (match := _WORK_TREE.fullmatch(line)):
             found.append(_ESCAPE.sub(r"\1", match[1].removeprefix('"').removesuffix('"')))
     return found
+
+
+# Files that git tracks.
+
+# The variables of the user that git needs to run; none of them can make git start another program.
+_PASSED = ("PATH", "HOME", "SYSTEMROOT")
+# These keep git from fetching a missing object with a program that the repository names, and from reading a path as
+# a pattern.
+_SET = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_LITERAL_PATHSPECS": "1", "LC_ALL": "C"}
+
+
+def tracked_files(base: str, paths: Sequence[str]) -> list[str]:
+    """Return the absolute paths at or below ``paths`` that git tracks; empty without git or a repository.
+
+    Raises:
+        StateError: there is a repository, and git cannot list its tracked files.
+    """
+    git = program("git", os.environ)
+    if not paths or git is None:
+        return []
+    environ = {name: os.environ[name] for name in _PASSED if name in os.environ} | _SET
+    environ["PATH"] = search_path(environ)
+    # A repository can configure a program that watches its files; this option keeps git from running it.
+    words = [git, "-C", base, "-c", "core.fsmonitor=false", "ls-files", "-z", "--", *paths]
+    try:
+        process = subprocess.run(words, env=environ, capture_output=True, timeout=20, check=False)
+    except OSError as error:  # also if the paths are too many for a command line
+        raise disk_error(error, base) from error
+    except subprocess.TimeoutExpired as error:
+        raise StateError("git took too long to list its tracked files", where=base) from error
+    if process.returncode and not process.stderr.startswith(b"fatal: not a git repository"):
+        message = (process.stderr.decode("utf-8", "replace").splitlines() or ["nothing"])[-1]
+        raise StateError(f"git cannot list its tracked files: {quote(message, 300)}", where=base)
+    return [os.path.join(base, os.fsdecode(path)) for path in process.stdout.split(b"\0") if path]

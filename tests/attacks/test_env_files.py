@@ -70,6 +70,24 @@ def test_attack_a_tracked_env_file_is_neither_read_nor_written(shell):
     assert not [text for text in written if "hunter2" in text and text != SECRET]
 
 
+@pytest.mark.parametrize("name", [".env", ".ENV", ".env.local", "in/.env", "link/.env", "values"])
+def test_attack_a_tracked_env_file_is_not_read_when_an_option_names_it(shell, name):
+    skill = str(shell.skill("skills/reader", **{"agents/openai.yaml": TOOLS.partition("    - {type: mcp")[0]}))
+    real = {"link/.env": "in/.env", "values": ".env"}.get(name, name)
+    shell.write(f"project/{real}", SECRET)
+    if name != real:
+        os.symlink(*(("in", shell.project / "link") if "/" in name else (real, shell.project / name)))
+    git(shell.project, "init", "-q")
+    install = ("install", skill, "--yes", "--allow-unsigned", "--env-file", name)
+    assert shell.run(*install, "--dry-run").status == 0  # nobody tracks it yet
+    git(shell.project, "add", "-f", ".")
+    done = shell.run(*install)
+    assert (done.status, "git does not track" in done.err, "hunter2" in done.err) == (2, True, False), done.err
+    assert not (shell.project / "skillhub.lock").exists()
+    git(shell.project, "rm", "-q", "--cached", real)
+    assert shell.run(*install).status == 0
+
+
 @pytest.mark.parametrize("where", [".mcp.json", ".continue/mcpServers/skillhub.yaml", ".zed/settings.json"])
 def test_attack_a_configuration_linked_to_the_env_file_is_not_written(shell, where):
     shell.write("project/.env", "")
