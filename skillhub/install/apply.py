@@ -460,6 +460,7 @@ def views_of(names: Iterable[str], records: Mapping[str, Record], state: State, 
 
 def _saving(cleared: Sequence[Linking], state: State, ports: Ports) -> Linker:
     """Save the edited copies in these places before any change, and return the ``Linker`` that clears them."""
+    copies.sweep(ports.project, [link for each in cleared for link in each.links], ())  # later no record names them
     copies.refuse_read_only(ports.project, filter(os.path.lexists, (path for each in cleared for path in each.paths)))
     linker = Linker(ports.project, ports.store)
     for linking in cleared:

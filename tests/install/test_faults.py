@@ -224,6 +224,19 @@ def test_a_killed_removal_remembers_no_consent(tmp_path, prepare):
     assert asked
 
 
+@pytest.mark.parametrize("verb", ["remove", "disable"])
+def test_a_removal_removes_the_unfinished_files_of_a_killed_command(tmp_path, verb):
+    case = Case(
+        tmp_path,
+        lambda world: world.install(str(skill(world.base / "src"))),
+        lambda world: world.install(agents=AGENTS),
+    )
+    for label in case.interruptions({kill: range(1, case.changes + 1)}):
+        getattr(case.world, verb)("plain")
+        case.world.sync()
+        assert (left_over(case.world), in_folders(case.world)) == ([], {}), label
+
+
 def edited(world):
     installed(world)
     (world.copy("plain") / "SKILL.md").write_text("written by hand\n")
