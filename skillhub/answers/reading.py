@@ -225,7 +225,7 @@ class DiffAnswer(JsonAnswer, commands=["diff"]):
 
 
 class ChoiceRow(AnswerRow):
-    """The result of a merge for a skill; ``took`` is null if the merge removed it."""
+    """The result of a merge for a skill, or for a changed source; ``took`` is null if the merge removed it."""
 
     name: Text
     took: Literal["ours", "theirs"] | None

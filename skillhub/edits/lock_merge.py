@@ -79,7 +79,9 @@ def merge(ours: Lock, theirs: Lock, base: Lock | None, allows: Allows, take: Map
     for alias in sorted({entry.source for entry in skills.values() if entry.named} - sources.keys()):
         # One side removed the source with its last skill, while the other added a skill from it.
         sources[alias] = ours.sources.get(alias) or theirs.sources[alias]
-    choices = tuple(result for result in skill_results if isinstance(result, Choice))
+    # A skill that comes or goes says so of its source, too; another URL or root of a source says nothing by itself.
+    moved = [each for each in source_results if each.name in ours.sources.keys() & theirs.sources.keys()]
+    choices = tuple(result for result in (*moved, *skill_results) if isinstance(result, Choice))
     clashes = tuple(result for result in (*source_results, *skill_results) if isinstance(result, Clash))
     return Merged(Lock(skills, dict(sorted(sources.items()))), choices, clashes)
 
@@ -131,6 +133,8 @@ def _one_sided(name: str, mine: _E | None, yours: _E | None, before: _E | None) 
             why += f"; it is from {new_origin.place} now, no longer from {old_origin.place}"
         if "signer" in meanings:
             why += f"; it is {_signed(entry)} now, no longer {_signed(before)}"
+    if isinstance(entry, LockedSource):
+        why += f"; this source is {entry} now, no longer {before}"
     return Choice(name, side, why)
 
 

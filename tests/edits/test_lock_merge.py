@@ -172,6 +172,13 @@ def test_a_new_signer_of_one_side_is_reported():
     assert f"signed by {HIS} by acme now, no longer signed by {HERS} by acme" in choice.why
 
 
+def test_attack_another_root_of_a_source_is_reported_though_only_one_side_has_it():
+    evil = LockedSource(kind="registry", url="https://evil.example", root=Digest.of(b"another"))
+    done = merged(lock(a=ONE), lock({"acme": evil}, a=ONE), lock(a=ONE))
+    assert (done.lock.sources, choices(done)) == ({"acme": evil}, [("acme", "theirs")])
+    assert f"this source is {evil} now, no longer {ACME['acme']}" in done.choices[0].why
+
+
 def test_take_chooses_a_side():
     ours, theirs = lock(a=TWO), lock(a=released("1.2.0", HIS))
     for side, expected in (("ours", ours), ("theirs", theirs)):
