@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -22,7 +22,7 @@ from skillhub.disk.proved import Stamp, stamp_of
 from skillhub.errors import Drifted, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, quote, typed_flags, words
-from skillhub.model.hosts import Profile, Scope
+from skillhub.model.hosts import Profile, Scope, SkillScope
 from skillhub.model.hosts import profile as profile_of
 from skillhub.model.manifest import FOLDER_NAME
 from skillhub.model.question import HoldReason
@@ -108,14 +108,9 @@ def _catalog(
     # Locks and records have absolute paths.
     around = replace(around, cwd=os.path.abspath(around.cwd), home=os.path.abspath(around.home))
     settings, problems = layers(profile, around)
-    extra = tuple(path for layer in settings for path in layer.extra)
-    with_extra = replace(around, extra=(*around.extra, *extra)) if extra else around
-    found_roots = roots(profile, with_extra)
-    locks: Locks = NoLocks()
-    if written is not None:
-        folders = (around.cwd, *(_folder(root) for root in found_roots if not root.problem))
-        holders = (root.path for root in found_roots if not (root.problem or root.is_commands))
-        locks = Locks(around, folders, holders=holders, written=written)
+    extra = (path for layer in settings for path in layer.extra)
+    found_roots = roots(profile, replace(around, extra=(*around.extra, *extra)))
+    locks = NoLocks() if written is None else _locks_near(found_roots, around, written)
     discovered = discover(found_roots, replace(search, locks=locks))
     link_folders = {os.path.dirname(skill.path or "") for skill in discovered.skills if skill.links != (skill.path,)}
     known_locks = locks.read(link_folders)
@@ -129,9 +124,7 @@ def _catalog(
     skills = [_held_to_its_tree(skill, locks, namespaces) for skill in skills]
     if settings:
         skills = [_asked_if_changed(skill, locks) for skill in with_reach(skills, settings)]
-    cut = {problem.path for problem in discovered.problems if problem.is_cut}
-    complete = [root.path for root in found_roots if root.path not in cut]
-    searched = {folded(spelling) for path in complete for spelling in (path, os.path.realpath(path))}
+    searched = _searched(found_roots, discovered.problems)
     unlisted = (_without_folder(skill, searched, locks) for skill in locked if id(skill) not in listed)
     waiting = [replace(skill, locks=locks) for skill in unlisted if skill is not None]
     unread = [Problem(error.where or around.cwd, error.message) for error in known_locks.errors]
@@ -139,17 +132,43 @@ def _catalog(
     aliases = [skill.path or "" for skill in skills if skill.own_name]
     all_problems = (*problems, *unread, *unnamed(discovered.problems, aliases), *mismatches)
     catalog = Catalog.of((*skills, *waiting), all_problems, profile.hides, known_locks.skills)
-    rank = {scope: number for number, scope in enumerate(profile.listing)}
-    ordered = sorted(
-        catalog.skills,
-        # A waiting skill is in no folder, and has no root.
+    shown = _with_needs(_in_order(catalog.skills, profile.listing), around.variables)
+    return replace(catalog, skills=shown, host=profile.id, roots=found_roots, room=_room(profile, around))
+
+
+def _locks_near(found_roots: Iterable[Root], around: Surroundings, written: Mapping[str, Digest]) -> Locks:
+    """Return the locks of the working folder, and of the folders in which the agent looks for skills."""
+    readable = [root for root in found_roots if not root.problem]
+    holders = (root.path for root in readable if not root.is_commands)
+    return Locks(around, (around.cwd, *map(_folder, readable)), holders=holders, written=written)
+
+
+def _searched(found_roots: Iterable[Root], problems: Iterable[Problem]) -> set[str]:
+    """Return the roots that were searched to their end, as they are spelled and without links."""
+    cut = {problem.path for problem in problems if problem.is_cut}
+    complete = [root.path for root in found_roots if root.path not in cut]
+    return {folded(spelling) for path in complete for spelling in (path, os.path.realpath(path))}
+
+
+def _in_order(skills: Iterable[Skill], scopes: Sequence[SkillScope]) -> list[Skill]:
+    """Return the skills by scope, name and path; a waiting skill is in no folder, has no root, and comes last."""
+    rank = {scope: number for number, scope in enumerate(scopes)}
+    return sorted(
+        skills,
         key=lambda skill: (not skill.root, rank.get(skill.scope, len(rank)), skill.full_name, skill.path or ""),
     )
-    is_met = need_check(around.variables, {skill.name for skill in ordered if skill.state == "enabled"})
-    skills = [_marked(skill, is_met) if skill.requires and not skill.managed else skill for skill in ordered]
+
+
+def _with_needs(skills: Collection[Skill], variables: Mapping[str, str]) -> tuple[Skill, ...]:
+    """Return the skills; of each in no lock the needs are marked as satisfied if this machine satisfies them."""
+    is_met = need_check(variables, {skill.name for skill in skills if skill.state == "enabled"})
+    return tuple(_marked(skill, is_met) if skill.requires and not skill.managed else skill for skill in skills)
+
+
+def _room(profile: Profile, around: Surroundings) -> int | None:
+    """Return the size that the user sets for the list of skills; None if it is unset or no number."""
     budget = around.variables.get(profile.budget.env or "", "").strip()
-    room = int(budget) if re.fullmatch("[1-9][0-9]{0,8}", budget) else None
-    return replace(catalog, skills=tuple(skills), host=profile.id, roots=found_roots, room=room)
+    return int(budget) if re.fullmatch("[1-9][0-9]{0,8}", budget) else None
 
 
 def _names(skill: Skill, known_locks: KnownLocks) -> set[str]:
