@@ -81,7 +81,7 @@ def _without_unwanted(outcome: Outcome, after: State, options: Options, ports: P
         return outcome
     why = "skillhub.toml does not require it"
     try:
-        removal = remove(names, ports, dry_run=options.dry_run, unwanted=True)
+        removal = _remove_unwanted(names, ports, dry_run=options.dry_run)
     except Refused as error:  # an edited skill stays until the user decides about the edits
         left = [LeftOut(name, error.code, f"{why}, and it stays: {error.message}") for name in names]
         return replace(outcome, left_out=(*outcome.left_out, *left))
@@ -308,24 +308,21 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
     return Outcome(skills, any(not each or each.disabled_by != "user" for each in before), asked, saved=linker.saved)
 
 
-def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwanted: bool = False) -> Outcome:
+def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outcome:
     """Remove these skills from agents' folders, lock and intent, with their MCP entries that no one changed.
 
     Dependencies of these skills alone are removed, too, and agents' folders and files that skillhub made and that are
-    empty now. A dry run asks nothing and changes nothing. With ``unwanted``, the names come from ``State.unwanted``.
+    empty now. A dry run asks nothing and changes nothing.
 
     Raises:
         NotFound: a name is not locked.
         Refused: a skill that stays or another package needs one, or the question about edited copies was refused.
-        StateError: the disk is in the way, or another process changed a skill meanwhile, or made it wanted again.
+        StateError: the disk is in the way, or another process changed a skill meanwhile.
     """
     state = read_unchecked(ports.project)
     _refuse_needed(names, state.lock, ports)
-    if unwanted:  # their dependencies are among them; another process may have removed some
-        names = tuple(name for name in names if name in state.lock.skills)
-    else:
-        _refuse_wanted_elsewhere(names, state.intent, ports.project)
-        names = tuple(dict.fromkeys((*names, *orphans(names, state))))
+    _refuse_wanted_elsewhere(names, state.intent, ports.project)
+    names = tuple(dict.fromkeys((*names, *orphans(names, state))))
     # A skill that `sync` found gone from the lock has a record, and may have left MCP entries; or it is remembered.
     known = {*state.lock.skills, *state.records.skills, *state.records.left, *state.intent.skills}
     refuse_unknown(names, known, ports.project)
@@ -334,40 +331,64 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
     tense = "would be" if dry_run else "was"
     ended = {name: f"{tense} {'forgotten' if name in forgotten else 'removed'}" for name in unlocked}
     notes = tuple(f"{name}, which {LOCK} does not name, {how}" for name, how in ended.items())
+    outcome = _remove(names, state, ports, dry_run=dry_run)
+    return replace(outcome, warnings=notes, pending=dry_run and bool(unlocked))
+
+
+def _remove_unwanted(names: Sequence[str], ports: Ports, *, dry_run: bool) -> Outcome:
+    """Remove skills of ``State.unwanted`` as ``remove`` does; each may come back with another branch.
+
+    Raises:
+        Refused: as in ``remove``.
+        StateError: as in ``remove``, or another process made one wanted again.
+    """
+    state = read_unchecked(ports.project)
+    _refuse_needed(names, state.lock, ports)
+    # Their dependencies are among them; another process may have removed some.
+    locked = tuple(name for name in names if name in state.lock.skills)
+    return _remove(locked, state, ports, dry_run=dry_run, may_return=True)
+
+
+def _remove(names: Sequence[str], state: State, ports: Ports, *, dry_run: bool, may_return: bool = False) -> Outcome:
+    """Ask about edited copies, and remove the skills; of those that ``may_return`` the answers stay."""
     configured = config_files(names, state, ports)
     cleared, asked = _ask_about_edits(names, state, ports, dry_run)
     if dry_run:
-        views = views_of(names, state.records.skills, state, ports)
-        return Outcome(views, False, asked, notes, pending=bool(unlocked))
+        return Outcome(views_of(names, state.records.skills, state, ports), False, asked)
     disabled_records = {name: replace(r, enabled=False, links=()) for name, r in state.records.skills.items()}
     skills = views_of(names, disabled_records, state, ports)
     with ports.project.exclusively():
         now = read_unchecked(ports.project)
-        if unwanted and (wanted := sorted({*names} & now.lock.skills.keys() - {*now.unwanted})):
-            message = f"{wanted[0]} is wanted again: lock or skillhub.toml changed meanwhile"
-            raise StateError(message, where=ports.project.intent_path, hint="run the command again")
+        if may_return:
+            _refuse_wanted_again(names, now, ports.project)
         _refuse_needed(names, now.lock, ports)
         _refuse_changed(names, state, now)
         linker = _saving(cleared, state, ports)
         lock = _without(frozenset(names), now.lock)
-        # What skillhub.toml no longer requires may come back with another branch; what the user removes is forgotten.
-        records = now.records.leaving(names) if unwanted else now.records.without(names)
+        gone = {name: now.records.skills[name] for name in names if name in now.records.skills}
+        records = now.records.leaving(names) if may_return else now.records.without(names)
         if not (records.skills or records.left):  # the next install chooses agents as the first one did
             records = replace(records, agents=())
         # A state that cannot be written is refused before the first change. If this command is killed, `sync` removes
         # the skills of the new lock, and remembers nothing of those that the user removes.
-        blanks = {name: NO_CONSENT for name in names if name in now.records.skills and not unwanted}
+        blanks = {} if may_return else dict.fromkeys(gone, NO_CONSENT)
         ports.project.write_records(replace(now.records, left={**now.records.left, **blanks}))
         ports.project.edit_intent({}, names)
         if os.path.lexists(ports.project.lock_path):  # for `sync`, an empty lock in its place would remove all skills
             ports.project.write_lock(lock.dump())
         for linking in cleared:
             linker.take_away(linking)
-        gone = [now.records.skills[name] for name in names if name in now.records.skills]
-        records = remove_servers(gone, records, configured, ports)
+        records = remove_servers([*gone.values()], records, configured, ports)
         created_paths = mcp_config.remove_created(ports.project, records.created_paths)
         write_records(replace(records, created_paths=created_paths), ports)
-    return Outcome(skills, True, asked, notes, saved=linker.saved)
+    return Outcome(skills, True, asked, saved=linker.saved)
+
+
+def _refuse_wanted_again(names: Iterable[str], now: State, project: Project) -> None:
+    wanted = sorted({*names} & now.lock.skills.keys() - {*now.unwanted})
+    if wanted:
+        message = f"{wanted[0]} is wanted again: lock or skillhub.toml changed meanwhile"
+        raise StateError(message, where=project.intent_path, hint="run the command again")
 
 
 def _refuse_needed(names: Collection[str], lock: Lock, ports: Ports) -> None:
