@@ -81,23 +81,34 @@ def show_outcome(
     # If a skill changes, the others are shown as unchanged; if none does, one line says so for all.
     is_meant = is_plan and any(skill.name not in left | outcome.unchanged for skill in outcome.skills)
     is_busy = outcome.changed or outcome.pending or is_meant
-    unchanged = {each.name for each in outcome.skills if each.name in outcome.unchanged and each.links}
-    counted = unchanged if len(unchanged) > _LISTED and not terminal.verbose else set[str]()
-    for skill in (each for each in outcome.skills if each.name not in counted):
-        did = restored if skill.name in outcome.restored else done
-        did = did if is_busy and skill.name not in left else ""
+    verbs = (done, restored, "unchanged") if is_busy else ("", "", "")
+    _show_skills(outcome, terminal, verbs, reasons or {})
+    _show_edits(common, outcome)
+    if not (is_busy or outcome.left_out or _waiting(outcome) or (is_plan and outcome.asked)):
+        _show_unchanged(common, outcome, verb, is_plan=is_plan)
+
+
+def _show_skills(outcome: Outcome, terminal: Terminal, verbs: Sequence[str], reasons: Mapping[str, str]) -> None:
+    """Show a row for each skill, with one of ``verbs``: it changed, its copies were put back, it was up to date."""
+    done, restored, unchanged = verbs
+    left = {left.name for left in outcome.left_out}
+    enabled = {each.name for each in outcome.skills if each.name in outcome.unchanged and each.links}
+    counted = enabled if len(enabled) > _LISTED and not terminal.verbose else set[str]()
+    for skill in outcome.skills:
+        if skill.name in counted:
+            continue
         if skill.name in outcome.unchanged:
-            did = "unchanged" if is_busy else ""
-        state = (reasons or {}).get(skill.name, skill.state)
-        terminal.did(_done(skill, did, state), "green" if skill.links else "yellow")
+            did = unchanged
+        elif skill.name in left:
+            did = ""
+        else:
+            did = restored if skill.name in outcome.restored else done
+        terminal.did(_done(skill, did, reasons.get(skill.name, skill.state)), "green" if skill.links else "yellow")
         if terminal.reports:
             for place in (*skill.links, *outcome.written.get(skill.name, ())):
                 terminal.verbatim(f"  {from_here(place)}")  # a path may have blanks
     if counted:
-        terminal.did(f"{len(counted):,} skills: {'unchanged' if is_busy else 'enabled'}", "green")
-    _show_edits(common, outcome)
-    if not (is_busy or outcome.left_out or _waiting(outcome) or (is_plan and outcome.asked)):
-        _show_unchanged(common, outcome, verb, is_plan=is_plan)
+        terminal.did(f"{len(counted):,} skills: {unchanged or 'enabled'}", "green")
 
 
 def _show_unchanged(common: Common, outcome: Outcome, verb: str, *, is_plan: bool) -> None:

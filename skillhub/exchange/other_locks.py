@@ -123,8 +123,9 @@ def in_git(name: str, place: str, rev: str, path: str, skills: tuple[str, ...] =
         return NoOrigin(name, f"its path {quote(path)} leads out of its repository")
     url = place.removeprefix("git+").removeprefix("github:")
     revision = f"@{rev}" if rev else ""
-    if short := (url if _SHORT.fullmatch(url) else (match := _ON_GITHUB.fullmatch(url)) and match[1]):
-        ref = f"github:{short}{'/' + path if path else ''}{revision}"
+    on_github = _ON_GITHUB.fullmatch(url)
+    if on_github or _SHORT.fullmatch(url):
+        ref = f"github:{on_github[1] if on_github else url}{'/' + path if path else ''}{revision}"
     else:
         ref = f"git+{of_repository(url)}{revision}{'#' + path if path else ''}"
     at = quote(rev) if rev else "its default branch"
@@ -223,7 +224,7 @@ class ApmPackage(OtherEntry):
         return tuple(dict.fromkeys(name for name in requested if isinstance(name, str) and is_name(name)))
 
 
-def entries(document: Mapping[str, Any], folder: str) -> Iterator[OriginResult]:
+def _apm_entries(document: Mapping[str, Any], folder: str) -> Iterator[OriginResult]:
     """Yield the origin of each package with skills, and for every other entry the reason why it is left out."""
     for package in _as_list(document.get("dependencies")):
         if isinstance(package, dict):
@@ -345,7 +346,7 @@ def _apm(data: bytes, folder: str, where: str) -> OtherLock:
     version = document.get("lockfile_version") if isinstance(document, dict) else None
     if not isinstance(document, dict) or version != "1":
         raise _unknown(where, f"lockfile_version {quote(version)}" if version else "neither JSON nor APM's YAML")
-    return OtherLock.of("apm.lock.yaml 1", entries(document, folder))
+    return OtherLock.of("apm.lock.yaml 1", _apm_entries(document, folder))
 
 
 def _format_of(document: _Block, skills: _Block, where: str) -> tuple[str, type[OtherEntry]]:

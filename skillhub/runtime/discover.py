@@ -363,19 +363,35 @@ def _of_plugin(plugin: str, below: str, name: str, label: str) -> Iterator[Root]
         yield Root(default_path, "plugin", name, label)
     else:
         yield Root(plugin, "plugin", name, label, is_skill=True)
-    rows = entry.items() if isinstance(entry, dict) and below == "commands" else enumerate(_as_list(entry))
-    for key, value in rows:
-        command = NamedCommand.of(key, value) if isinstance(key, str) else None
-        path = _object(value).get("source") if command else value
-        target = _path_in_plugin(plugin, "./" if path == "." and below == "skills" else path)
-        if target is None or (isinstance(key, str) and not (command and target.endswith(".md"))):
-            kind = "a name and a source (a .md file)" if isinstance(key, str) else "a path"
-            message = f"expected {kind} that begins with ./ and exists in the plugin, found {quote(value)}"
-            yield Root(f"{manifest}: {below}", "plugin", problem=message)
+    where = f"{manifest}: {below}"
+    if below == "commands" and isinstance(entry, dict):
+        yield from _named_commands(entry, Root(plugin, "plugin", name, label, is_commands=True), where)
+        return
+    for value in _as_list(entry):
+        target = _path_in_plugin(plugin, "./" if value == "." and below == "skills" else value)
+        if target is None:
+            yield _malformed(where, "a path", value)
         elif below == "commands":
-            yield Root(target, "plugin", name, label, is_commands=True, command=command)
+            yield Root(target, "plugin", name, label, is_commands=True)
         else:
             yield Root(target, "plugin", name, label, is_skill=os.path.lexists(os.path.join(target, SKILL_MD)))
+
+
+def _named_commands(commands: Mapping[str, object], plugin: Root, where: str) -> Iterator[Root]:
+    """Yield the file of each command that the mapping names; ``plugin`` has the plugin's folder."""
+    for key, value in commands.items():
+        command = NamedCommand.of(key, value)
+        target = _path_in_plugin(plugin.path, _object(value).get("source")) if command else None
+        if target is not None and target.endswith(".md"):
+            yield replace(plugin, path=target, command=command)
+        else:
+            yield _malformed(where, "a name and a source (a .md file)", value)
+
+
+def _malformed(where: str, expected: str, value: object) -> Root:
+    """Return the root that reports a member of ``plugin.json`` that cannot be searched."""
+    message = f"expected {expected} that begins with ./ and exists in the plugin, found {quote(value)}"
+    return Root(where, "plugin", problem=message)
 
 
 def _as_list(entry: object) -> list[object]:

@@ -220,7 +220,8 @@ class Locks:
         if this machine has a record of it, which no repository can write, or if its lock is about a searched folder.
         """
         yield self._project(self._user_home, "user", home), True
-        project_folder, paths = project_folders(), (*self._folders, *others)
+        project_folder = project_folders()
+        paths = (*self._folders, *others)
         bases = dict.fromkeys(map(workspace_around, dict.fromkeys(map(project_folder, self._folders))))
         for base in bases:
             yield self._project(base, "project", home), True
@@ -231,7 +232,8 @@ class Locks:
             # A link leads into another project, whose lock may be unknown to this machine.
             if base not in real_bases and os.path.lexists(os.path.join(base, LOCK)):
                 yield self._project(base, "project", home), False
-        searched, reached = ([folded(real(path)) + os.sep for path in group] for group in (self._folders, paths))
+        searched = [folded(real(path)) + os.sep for path in self._folders]
+        reached = [folded(real(path)) + os.sep for path in paths]
         for base in parents:
             record = f"{state_key(base, 'project', real)}.json"
             is_known = os.path.lexists(os.path.join(home.state, "projects", record))
