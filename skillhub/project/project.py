@@ -17,6 +17,7 @@ from skillhub.disk import files
 from skillhub.disk.files import MACHINE, HeldFolder
 from skillhub.disk.home import INTENT, LOCK, Home, has_lock_or_intent, is_own, project_folder
 from skillhub.errors import FormatError, SourceMismatch, StateError, hinting
+from skillhub.formats.digest import NO_FILES
 from skillhub.formats.document import Absent
 from skillhub.formats.text import clean, command
 from skillhub.formats.toml import LINES_CAP, lines_in_order, set_line, spell_toml, strict_toml
@@ -221,9 +222,11 @@ class Project:
         return self.parsed_files[self._state][1] if self._state in self.parsed_files else self.records()
 
     def write_records(self, records: Records) -> None:
-        """Replace the records atomically; a skill without a record may no longer have stored values."""
+        """Replace the records atomically; a skill that loses its record, or its consent, loses its stored values."""
         self._make_state()
-        self.secrets.leave(self.key, self.records().skills.keys() - records.skills.keys())
+        before, after = self.records().skills, records.skills
+        lost = {name for name in before.keys() & after if before[name].tree != NO_FILES == after[name].tree}
+        self.secrets.leave(self.key, (before.keys() - after) | lost)
         files.write_atomic(self._state, data := records.dump(self.base), mode=0o600)
         self.parsed_files[self._state] = data, records
 

@@ -9,7 +9,7 @@ import pytest
 from skillhub.errors import ForbiddenVariable, NotFound, StateError, UsageError
 from skillhub.exchange.values import due, forget, intended, keep, release, remainder
 from skillhub.project.user_state import Secret
-from tests.support.world import TOKEN, Answers, World, needs, skill
+from tests.support.world import STDIO, TOKEN, Answers, World, needs, skill
 
 NEEDY = needs(TOKEN)
 VALUE = "hunter2-correct-horse"
@@ -111,6 +111,21 @@ def test_attack_a_skill_with_the_name_of_a_removed_one_gets_no_value(world, vaul
     assert [each.state for each in world.install(str(again)).skills] == ["disabled"]
     assert given(world, vault) == {}
     assert [each.skills for each in world.project.secrets.all()] == [()]
+
+
+def test_attack_a_skill_with_a_server_that_left_the_lock_gets_no_value_when_it_is_another_one(world, vault):
+    """Its record stays until ``remove``, for the MCP entry that was written."""
+    tools = {"agents__openai_yaml": needs(TOKEN, STDIO)}
+    folder = skill(world.base / "src", **tools)
+    world.install(str(folder), mcp="configure", agents=("claude-code",))
+    store(world, vault)
+    world.enable("plain")
+    (world.base / "skillhub.lock").write_text('{"skills": {}, "sources": {}, "version": 1}\n')
+    (world.base / "skillhub.toml").write_text("[skills]\n")
+    world.sync()
+    assert ([*world.record("plain").mcp], given(world, vault)) == (["tracker"], {})
+    world.install(str(skill(world.base / "src", body="Another one.\n", **tools)), mcp="configure")
+    assert (world.record("plain").disabled_by, given(world, vault)) == ("needs", {})
 
 
 def test_attack_a_skill_that_is_removed_while_the_value_is_typed_gets_none(world, vault):
