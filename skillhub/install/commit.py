@@ -570,7 +570,7 @@ def decide(plan: Plan, asked: Sequence[Asked], is_satisfied: NeedCheck) -> Chang
     was_enabled = before is not None and before.enabled
     needs = plan.needs.answered(asked)
     record = needs.onto(replace(base, enabled=True, links=linking.links, link=linking.kind))
-    judged = replace(record, enabled=was_enabled)
+    judged = replace(record, enabled=was_enabled, mcp=plan.needs.entries_of(record))
     is_open = any(need.open for need in needs_of(facts, judged, is_satisfied, needs.satisfied))
     if is_open and not (is_known and was_enabled):
         waiting = replace(base, disabled_by="needs")

@@ -125,9 +125,9 @@ class ServerNeed:
     def is_configured(self) -> bool:
         """Whether each of these agents already has exactly this server, with consent, and no other of its name."""
         is_there = all(each.state in ("equal", None) and not each.others for each in self.agents)
-        return self.is_known and is_there and not self._from_project()
+        return self.is_known and is_there and not self.from_project()
 
-    def _from_project(self) -> list[_AgentServer]:
+    def from_project(self) -> list[_AgentServer]:
         """Return the agents whose file in the project has this server, if its risk is higher than ordinary.
 
         The repository may have brought the entry, so that the skill would be enabled without a question; no flag for
@@ -189,7 +189,7 @@ class ServerNeed:
         elif names := ", ".join(each.file.agent for each in self.agents if each.others):
             message = f"{about}; {names} has another of that name in another place; use this one?"
             yield conflict("mcp-conflict", message=message)
-        absent, former, brought = self._agents("absent"), self._agents("former"), self._from_project()
+        absent, former, brought = self._agents("absent"), self._agents("former"), self.from_project()
         if server is None or not (absent or former or brought):
             return
         details = [*server.facts(), *map(str, absent), *(f"{each} has it already" for each in brought)]
@@ -390,6 +390,11 @@ class OpenNeeds:
             ]
         needs = (*self.missing, *(each.need for each in servers))
         return [*(f"{each.kind} {each.name}" for each in needs), *(f"program {each}" for each in self.programs)]
+
+    def entries_of(self, record: Record) -> dict[str, Any]:
+        """Return the MCP entries in a record without servers that became a risk since, which no flag agrees to."""
+        risky = {one.need.name for one in self.servers if one.runs_code or one.from_project()}
+        return {name: entries for name, entries in record.mcp.items() if name not in risky}
 
     def warnings(self, environ: Mapping[str, str]) -> list[str]:
         """Return a line for each step left to the user, and for each server whose program is missing."""
