@@ -162,10 +162,10 @@ def candidate_of(
 
 def entry_of(content: Content, verdict: Verdict, source: str, origin: dict[str, Any]) -> Locked:
     """Return the lock's entry for a verified skill; ``origin`` has the fields about the origin of its bytes."""
-    rest = {**origin, "version": origin.get("version") or content.manifest.version}
     return Locked(
-        **{"size": verdict.tree.size, **rest},
+        **{"size": verdict.tree.size, **origin},
         source=source,
+        version=content.manifest.version,
         tree=verdict.tree.digest,
         signed_by=(verdict.signer.spell(),) if verdict.signer else (),
         capabilities=content.capabilities,

@@ -182,7 +182,7 @@ def by_registry(
         content = read(verdict.tree, scan)
         agrees(release, name=content.manifest.name, version=content.manifest.version, tree=verdict.tree.digest)
         origin = {"url": release.url, "digest": release.digest, "size": release.size or 0}
-        entry = candidates.entry_of(content, verdict, source.alias, {**origin, "version": release.version})
+        entry = candidates.entry_of(content, verdict, source.alias, origin)
         publishers = [owner, *pins.trusted_publishers(ports.publishers)]
         found = candidates.candidate_of(content, entry, verdict, unpacked.warnings, publishers)
         return replace(found, published=release.published, voucher=ports.voucher(entry))
@@ -215,9 +215,9 @@ def by_place(
     """
     _refuse_secret(release)
     path = {"path": release.path} if release.path else {}
-    origin: dict[str, Any] = {"url": release.url, "digest": release.digest, "version": release.version, **path}
+    origin: dict[str, Any] = {"url": release.url, "digest": release.digest, **path}
     if release.type == "tree":
-        origin = {"git": release.url, "rev": release.rev, "path": release.path, "version": release.version}
+        origin = {"git": release.url, "rev": release.rev, "path": release.path}
     source = of_plugin(source, release.plugin)
 
     def verify(unpacked: Unpacked, scan: Scan) -> Candidate:

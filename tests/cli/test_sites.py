@@ -107,6 +107,21 @@ def test_a_site_of_the_first_version_is_pinned_by_its_trees(shell, web):
     assert Path(shell.project, "skillhub.lock").exists()
 
 
+def test_the_locked_version_is_that_of_the_skill_not_that_of_the_index(shell, web, tmp_path):
+    """Only the index states a version here: a lock with it would fail ``verify`` and each other install."""
+    web.at(WELL_KNOWN, answer(current(offer(web, "new") | {"version": "3.0.0"}), JSON))
+    web.at("/old" + LEGACY, answer(legacy({"name": "old", "files": ["SKILL.md"], "version": "1.0.0"}), JSON))
+    web.at("/old/.well-known/skills/old/SKILL.md", answer(skill_md("old")))
+    for url in (web.url(""), web.url("/old")):
+        assert shell.run("install", url, *YES).status == 0
+    assert not any("version" in row for row in shell.lock()["skills"].values())
+    assert shell.run("verify").status == 0
+    remove_tree(str(shell.hub / "data"))
+    before = shell.lock()
+    done = shell.copy(tmp_path / "twin").run("install", "--frozen", *YES)
+    assert (done.status, shell.lock()) == (0, before), done.err
+
+
 def test_a_broken_entry_of_an_index_is_skipped_and_named(shell, web):
     web.at(
         "/team/index.json", answer(legacy({"name": "old", "files": ["SKILL.md"]}, {"name": "x", "files": []}), JSON)
