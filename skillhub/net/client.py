@@ -37,7 +37,7 @@ _MAY_HEAL = frozenset({408, 429, 500, 502, 503, 504})
 # The limit on bytes that are not body (heads, interim answers, sizes of chunks, trailers): a constant for each
 # answer, and a number for each byte of the body, which may arrive in small chunks.
 _OVERHEAD_MAX = 256 << 10
-_OVERHEAD_PER_BYTE = 16
+_OVERHEAD_PER_BYTE = 1
 
 
 _url = lru_cache(maxsize=64)(httpx.URL)  # parsed once for all requests to a server
@@ -237,13 +237,12 @@ def _judge(target: RequestTarget, response: httpx.Response, cap: int) -> Respons
 
 def _body(response: httpx.Response, cap: int) -> bytes:
     """Return the body without decoding it; a body longer than ``cap`` is cut at some point after it."""
-    parts, length = [], 0
+    body = bytearray()  # a list of parts could take fifty bytes for each byte of the body
     for part in response.iter_raw():
-        parts.append(part)
-        length += len(part)
-        if length > cap:
+        body += part
+        if len(body) > cap:
             break
-    return b"".join(parts)
+    return bytes(body)
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 import io
 import logging
 import socket
+import tracemalloc
 
 import pytest
 
@@ -118,6 +119,26 @@ def test_attack_chunks_beyond_the_limit_are_refused_despite_a_small_length(web, 
     both = OK + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
     with pytest.raises(WrongBytes):
         http.get(web.at("/a", raw(both)), cap=4)
+
+
+def test_attack_chunks_of_one_byte_are_refused_after_a_while(web, http):
+    """Each takes 20 microseconds, and there could be 64 million."""
+    ones = CHUNKED + b"1\r\na\r\n" * 70_000 + b"0\r\n\r\n"
+    with pytest.raises(SourceError, match="too many bytes around"):
+        http.get(web.at("/a", raw(ones)), cap=100_000)
+    assert len(http.get(web.at("/b", raw(CHUNKED + b"1\r\na\r\n" * 9_000 + b"0\r\n\r\n")), cap=9_000).data) == 9_000
+
+
+def test_attack_small_chunks_take_little_more_memory_than_their_bytes(web, http):
+    """A list of 32 million parts of two bytes took more than a gigabyte."""
+    path = web.at("/a", raw(CHUNKED + b"8\r\nabcdefgh\r\n" * 8_000 + b"0\r\n\r\n"))
+    http.get(web.at("/b", answer(b"what is loaded at the first request")), cap=100)
+    tracemalloc.start()
+    try:
+        assert len(http.get(path, cap=64_000).data) == 64_000
+        assert tracemalloc.get_traced_memory()[1] < 500_000
+    finally:
+        tracemalloc.stop()
 
 
 EVIL = OK + b"Content-Length: 4\r\n\r\nevil"
