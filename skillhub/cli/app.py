@@ -163,8 +163,9 @@ def _behind_command(args: list[str]) -> list[str]:
     """
     common = {flag: each for each in parameters(Common) for flag in each.flags}
     at = 0
-    while at < len(args) and (flag := args[at].partition("=")[0]) in common:
-        at += 2 if flag == args[at] and common[flag].takes is not bool else 1
+    while at < len(args) and args[at].partition("=")[0] in common:
+        has_value_behind = args[at] in common and common[args[at]].takes is not bool
+        at += 2 if has_value_behind else 1
     if at > len(args):
         wanted = common[args[-1]].metavar or ""
         raise UsageError(f"{args[-1]} expects {wanted}", hint=as_command("skillhub", "COMMAND", args[-1], wanted))

@@ -66,7 +66,8 @@ class Screen:
         """Return the fragments that fill a screen of this size."""
         preview = max(3, (lines - _AROUND) // 3) if lines >= _AROUND + 4 else -1  # neither it nor the line above
         stops = "esc clears the filter" if self.filter else "esc stops"
-        keys = next((text for each in _KEYS if len(text := f"{each}, {stops}") < columns), stops)
+        texts = [f"{each}, {stops}" for each in _KEYS]
+        keys = next((text for text in texts if len(text) < columns), stops)
         counts = f"{len(self.offered.labels)} skills, {len(self.listed)} listed, {len(self.marked)} marked"
         drawn = [
             ("bold", counts),
@@ -82,8 +83,11 @@ class Screen:
         lines: list[str | int] = []
         cursor = 0
         for before, number in zip((None, *self.listed), self.listed, strict=False):
-            lines += filter(None, [self.offered.heading(number, before)])
-            cursor = len(lines) if number == self.current else cursor
+            heading = self.offered.heading(number, before)
+            if heading:
+                lines.append(heading)
+            if number == self.current:
+                cursor = len(lines)
             lines.append(number)
         page = [self._line(each, columns) for each in lines[cursor // room * room :][:room] or [_NOTHING]]
         return [*page, *[("", "")] * (room - len(page))]
@@ -100,7 +104,8 @@ class Screen:
             return [("", "")] * room
         release = self.offered.releases[self.current]
         facts = [self.offered.labels[self.current], word(release.version or ""), self.offered.marks[self.current]]
-        facts += [f"folder {word(release.path)}"] if release.path else []
+        if release.path:
+            facts.append(f"folder {word(release.path)}")
         description = rows_of(BAR, self.offered.descriptions[self.current], BAR, columns - 1, None)
         description = description if len(description) < room else [*description[: room - 2], f"{BAR}…"]
         head = ("bold", ", ".join(each for each in facts if each.strip("'")))

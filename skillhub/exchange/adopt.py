@@ -328,7 +328,8 @@ def _planned(skill: _Adopted, planner: Planner, ports: Ports) -> Plan:
 def _to_ask(skill: _Adopted, plan: Plan) -> Plan:
     """Return the plan whose questions ask to adopt the skill, and name the places that will have its files."""
     places = [skill.candidate.entry.path] if skill.target and skill.candidate.entry.path else []
-    places += plan.linking.links if plan.linking else ()
+    if plan.linking:
+        places += plan.linking.links
     return replace(plan, verb="Adopt", candidate=plan.candidate.noted(f"its files will be in {', '.join(places)}"))
 
 

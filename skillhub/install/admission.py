@@ -68,7 +68,8 @@ def advised_tree(tree: Tree, artifact: Digest | None, ports: Ports) -> tuple[Mat
             manifest = read_manifest(tree)
             name, versions = manifest.name, (manifest.version or "",)
     digests = digests_of(tree.listing) | {each.digest: "its tree" for each in (tree, tree.without([SIGNATURE]))}
-    digests |= {artifact: "its artifact"} if artifact else {}
+    if artifact:
+        digests[artifact] = "its artifact"
     return known.matches(AdvisorySubject(name, lambda: versions, None, tuple, lambda: digests))
 
 

@@ -188,7 +188,8 @@ def with_patched_tree(found: Candidate, tree: Tree, content: Content) -> Candida
 
 def check_folder_name(found: Candidate, folder: str | None) -> Candidate:
     """Return the candidate, with a warning if its folder has another name, which the specification forbids."""
-    if (name := os.path.basename(folder or "")) in ("", found.name):
+    name = os.path.basename(folder or "")
+    if name in ("", found.name):
         return found
     return found.noted(f"its folder is named {quote(name)}, the skill {found.name}")
 

@@ -171,7 +171,8 @@ def _refuse_changed_meanwhile(
 ) -> None:
     hint = "run the command again"
     for each in cleared:
-        if (record := now.records.skills.get(each.name)) is not None and record.links != each.links:
+        record = now.records.skills.get(each.name)
+        if record is not None and record.links != each.links:
             raise StateError(f"another process changed {each.name} meanwhile", where=each.name, hint=hint)
     for change in changes:
         name = change.name
@@ -310,7 +311,8 @@ class Plan:
             found = []  # agents read it as before, or not at all
         else:
             found = questions_since_consent(candidate)
-        found += needs.questions() if needs else []
+        if needs:
+            found += needs.questions()
         return found + (self.linking.questions() if self.linking else [])
 
 

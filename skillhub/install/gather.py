@@ -65,7 +65,8 @@ def prefetched(
     ``is_scanned`` returns true, pass trees to scan processes; ``home`` has the cache for their results. An error is
     raised by the function of its skill.
     """
-    if (count := sum(each.fetch is not nothing for each in acquisitions)) < 2:
+    count = sum(each.fetch is not nothing for each in acquisitions)
+    if count < 2:
         yield iter([each.run for each in acquisitions])
         return
     from skillhub.net.threads import threads  # noqa: PLC0415

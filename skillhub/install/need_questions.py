@@ -194,8 +194,10 @@ class ServerNeed:
             return
         details = [*server.facts(), *map(str, absent), *(f"{each} has it already" for each in brought)]
         details += [f"{each}, in place of: {'; '.join(mcp_server.facts(each.entry))}" for each in former]
-        details += ["comments inside the replaced entry are lost"] if former else []
-        details += [self.steered] if self.steered else []
+        if former:
+            details.append("comments inside the replaced entry are lost")
+        if self.steered:
+            details.append(self.steered)
         risk, runs = server.risk_if(self.steered)
         kind, act = SERVER_KINDS[risk], "use the one that this project configures"
         if former and sharing:

@@ -524,7 +524,8 @@ def _verified(name: str, entry: Locked, found: Candidate, ports: Ports) -> Candi
         raise WrongBytes(message, where=where, hint=hint)
     if found.entry.size != entry.size:
         raise WrongBytes(f"expected {name} to be {entry.size} bytes, found {found.entry.size}", where=where)
-    if found.name != (own := entry.own_name(name)):
+    own = entry.own_name(name)
+    if found.name != own:
         raise SourceMismatch(f"the lock names {own}, its SKILL.md {found.name}", where=where)
     is_same = candidates.is_same_place(found.entry, entry, ports.sources, ports.project.lock())
     if found.entry.version != entry.version or not is_same:

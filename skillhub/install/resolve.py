@@ -467,7 +467,8 @@ def with_dependencies(
             if need.name in excepted:
                 warnings.append(_left_out(demand))
                 continue
-            if (searches := searches + 1) > _MOST:
+            searches += 1
+            if searches > _MOST:
                 message = f"skills that are needed were searched more than {_MOST} times"
                 raise NeedConflict(message, where=demand.chain[0], hint="install fewer at once: --skill NAME")
             try:

@@ -165,13 +165,14 @@ def _fetch(obtain: Obtain, state: State, ports: Ports) -> tuple[Mapping[Digest, 
                 agreed = state.agreed(name)
                 from_copies = agreed is not None and state.lock.root_of(one) is None
                 places = copies.paths_of(ports.project, agreed.links) if agreed and from_copies else []
-                if (tree := patch.tree_of_copy(places, one.tree)) is None:
+                tree = patch.tree_of_copy(places, one.tree)
+                if tree is None:
                     # The user agreed to the source's tree of a patched skill together with the patch.
                     found = obtain(name, one, is_agreed=agreed is not None, scan=agreed is None)
                     notes += (f"{name}: {note}" for note in found.warnings)
                     tree = found.tree
                 fetched[one.tree] = tree
-                refuse_known_bad(name, one, fetched[one.tree], ports)
+                refuse_known_bad(name, one, tree, ports)
     return fetched, notes
 
 

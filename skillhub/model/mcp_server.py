@@ -161,13 +161,15 @@ def risk(words: Sequence[str]) -> Risk:
     """Return the risk of a command; an ``unpinned`` one downloads a package that may be another one tomorrow."""
     if not words or len(words) > _WORDS_MAX or any(len(word) > _WORD_MAX for word in words) or has_shell(words):
         return "shell"
+    if not _is_place(words[0]):
+        return "shell"
     program = _program(words[0])
-    for count in range(1, 4) if _is_place(words[0]) else ():
+    for count in range(1, 4):
         if launcher := _LAUNCHED.get((program, *words[1:count])):
             return _launched(launcher, words[count:], reads_on=program == "npm")
     if _is_one_of(program, _INTERPRETERS):
         return _interpreted(program, words)
-    if _is_one_of(program, _KNOWN) or not _is_place(words[0]) or ("/" in words[0] and _is_runner(words[0])):
+    if _is_one_of(program, _KNOWN) or ("/" in words[0] and _is_runner(words[0])):
         return "shell"
     return _with_arguments(words[1:])
 
@@ -219,13 +221,14 @@ def _launched(launcher: Launcher, words: Sequence[str], *, reads_on: bool) -> Ri
     risks: list[Risk] = []
     is_named, position = False, 0
     while position < len(words) and words[position].startswith("-"):
-        option, equals, value = words[position].partition("=")
+        word = words[position]
         position += 1
-        if words[position - 1] == "--":
+        if word == "--":
             reads_on = False
             break
-        if launcher.flags.fullmatch(words[position - 1]):
+        if launcher.flags.fullmatch(word):
             continue
+        option, equals, value = word.partition("=")
         if not equals and position < len(words):
             value, position = words[position], position + 1
         if option in (*launcher.packages, *launcher.more_packages):
@@ -273,7 +276,7 @@ def _is_harmless(allowed: re.Pattern[str] | None, value: str) -> bool:
 def _interpreted(program: str, words: Sequence[str]) -> Risk:
     """Return the risk of an interpreter: ordinary with a module or a script by absolute path, and plain words."""
     arguments = list(words[1:])
-    if not _is_place(words[0]) or not _TAKES_SCRIPT.fullmatch(program):
+    if not _TAKES_SCRIPT.fullmatch(program):
         return "shell"
     is_isolated = False
     while arguments and _PYTHON.fullmatch(program) and _PYTHON_FLAGS.fullmatch(arguments[0]):

@@ -76,8 +76,9 @@ class Provenance:
         changed = {fact for fact in facts if getattr(self, fact) != getattr(now, fact)}
         if self.source != now.source:
             parts: tuple[ProvenanceChange, ...] = ("source", "reference", "plugin")
-            pairs = zip(parts, _parts(self.source), _parts(now.source), strict=True)
-            changed |= {part for part, before, after in pairs if before != after} or {"reference"}
+            rows = zip(parts, _parts(self.source), _parts(now.source), strict=True)
+            differing = {fact for fact, before, after in rows if before != after}
+            changed |= differing or {"reference"}  # of one place, in another spelling
         if self.server != now.server:
             changed.add(self._server_change(now))
         if self.signers != now.signers:
@@ -244,11 +245,16 @@ class Changes:
         if self.before.signed_by != self.after.signed_by:
             signed_before, signed_after = map(_signed, (self.before.signed_by, self.after.signed_by), self.vouchers)
             lines.append(f"{signed_before} -> {signed_after}")
-        labels = (("it can now", "it can no longer"), ("it needs now", "it no longer needs"))
-        for (added, removed), names in zip(labels, (self.capabilities, self.requires), strict=True):
-            lines += [f"{added}: {', '.join(map(word, names.added))}"] if names.added else []
-            lines += [f"{removed}: {', '.join(map(word, names.removed))}"] if names.removed else []
-        return lines
+        changed_names = {
+            "it can now": self.capabilities.added,
+            "it can no longer": self.capabilities.removed,
+            "it needs now": self.requires.added,
+            "it no longer needs": self.requires.removed,
+        }
+        return [
+            *lines,
+            *(f"{label}: {', '.join(map(word, names))}" for label, names in changed_names.items() if names),
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """Return the keys that ``update --json`` adds to a skill."""
@@ -499,7 +505,8 @@ class Records:
 
     def without(self, names: Collection[str]) -> Records:
         """Return the records without these skills."""
-        skills, left = ({k: v for k, v in each.items() if k not in names} for each in (self.skills, self.left))
+        skills = {name: record for name, record in self.skills.items() if name not in names}
+        left = {name: record for name, record in self.left.items() if name not in names}
         return replace(self, skills=skills, left=left)
 
     def leaving(self, names: Collection[str]) -> Records:

@@ -154,13 +154,13 @@ class Pattern:
         # may contain a denied one.
         if value in ("*", "?") and kind != "tools":
             return True
-        return "…" in value or _DENIES.get(kind, _fits)(value, pattern)
+        return "…" in value or _DENIES.get(kind, _text_fits)(value, pattern)
 
     @staticmethod
     def _is_all_of(kind: str, value: str, pattern: str) -> bool:
         if value in ("*", "?") and kind != "tools":
             return pattern == value
-        return _PERMITS.get(kind, _fits)(value, pattern)
+        return _PERMITS.get(kind, _text_fits)(value, pattern)
 
 
 @lru_cache(maxsize=1024)
@@ -262,7 +262,7 @@ def _host(value: str) -> str:
     return ".".join(each if each.isascii() else f"xn--{each.encode('punycode').decode()}" for each in labels)
 
 
-def _fits(value: str, pattern: str) -> bool:
+def _text_fits(value: str, pattern: str) -> bool:
     return fnmatchcase(value.lower(), pattern.replace("[", "[[]"))
 
 
@@ -291,8 +291,10 @@ def _possible_tools(value: str) -> tuple[Tool, ...]:
     parts = [] if name.startswith("mcp__") else [part for part in _PARTS.split(name) if part.strip(" @*?-_")]
     tools = [tool, *(Tool.parse(f"{part}{bracket}{narrowed}") for part in parts if part != name)]
     names = {possible.names[0].lstrip("@") for possible in tools}
-    tools += [Tool(("*",))] if names & _ALL else []
-    tools += [Tool(("bash",), tool.narrowed)] if names & _OF_WINDOWS else []
+    if names & _ALL:
+        tools.append(Tool(("*",)))
+    if names & _OF_WINDOWS:
+        tools.append(Tool(("bash",), tool.narrowed))
     return tuple(dict.fromkeys(tools))
 
 

@@ -225,7 +225,8 @@ class PermissionProfile:
         lines = []
         if base.read:
             lines += [f"reads {quote(path)}" for path in self.read if not _is_below(path, base.read)]
-            lines += [] if self.read else ["reads any file"]
+            if not self.read:
+                lines.append("reads any file")
         lines += [f"writes {quote(path)}" for path in self.write if not _is_below(path, base.write)]
         if self.network and not base.network:
             lines.append("uses the network")
