@@ -187,12 +187,12 @@ def _next_header(stream: Gunzipped) -> _Header | None:
         raise unsafe("tar-checksum", "a header has a wrong checksum")
     if not all(map(_IGNORED.fullmatch, (user, group, time, major, minor))):
         raise unsafe("tar-header", "expected numbers as owner, time and device in a header")
-    name, prefix = _text(name), _text(prefix)
+    name = _text(name)
     if kind == _OLD_FILE and magic != _V7:
         kind = _FILE
     if magic.startswith(_POSIX):
-        name = prefix + b"/" + name if prefix else name
-    elif prefix or magic not in (_GNU, _V7):
+        name = _text(prefix) + b"/" + name if _text(prefix) else name
+    elif prefix.strip(b"\0") or magic not in (_GNU, _V7):  # in a GNU header it may have the map of a sparse file
         raise unsafe("tar-header", "expected a ustar, GNU or v7 header")
     return _Header(name, _octal(mode, "tar-header"), _size(size), kind)
 

@@ -136,6 +136,11 @@ def test_several_gzip_members_and_padding_are_read():
         ("checksum", ROOT + b"b" + A[1:] + END, "tar-checksum"),
         ("magic", patched(A, 257, b"xstar") + ROOT + END, "tar-header"),
         ("prefix in a GNU header", patched(A, 345, b"..") + ROOT + END, "tar-header"),
+        (
+            "sparse map in a GNU header of a file",
+            patched(patched(A, 257, b"ustar  \0"), 386, b"0" * 24) + ROOT + END,
+            "tar-header",
+        ),
         ("negative size", patched(A, 124, b"\xff" * 12) + ROOT + END, "tar-size"),
         ("huge size", patched(A, 124, b"\x80" + b"\1" * 11) + ROOT + END, "tar-size"),
         ("size in five bytes", patched(A, 124, b"\x80" + bytes(6) + b"\1" + bytes(4)) + ROOT + END, "tar-size"),
