@@ -19,6 +19,7 @@ from skillhub.install.admission import advised_skills
 from skillhub.install.questions import OTHER_PROJECT
 from skillhub.install.resolve import satisfies
 from skillhub.model.hosts import Host, detect, hosts, measured, profiles
+from skillhub.model.reference import Local
 from skillhub.model.skill import Need, Skill
 from skillhub.net.settings import Settings
 from skillhub.policy.policy import rows
@@ -175,6 +176,10 @@ def _sources(ports: Ports) -> tuple[tuple[Source, ...], Check]:
             ports.sources.root(source)
     except SkillhubError as error:
         return (), Check("sources", False, error.message, error.hint)
+    for alias, place in ((source.alias, source.place) for source in sources):
+        if isinstance(place, Local) and not os.path.isdir(place.path):
+            missing = f"{alias} is a folder that is not there: {place.path}"
+            return sources, Check("sources", False, missing, f"put it back, or: skillhub source remove {alias}")
     others = len(sources) - len(registries)
     rest = f", and {others} without signatures" if others else ""
     return sources, Check("sources", True, f"{len(registries)} configured, each with its trusted root{rest}")

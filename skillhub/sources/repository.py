@@ -361,7 +361,7 @@ class FolderSnapshot:
 
         Raises:
             FormatError: there are too many files.
-            StateError: a folder cannot be read.
+            SourceError: the folder is gone, or one below it cannot be read.
         """
         found = SnapshotNodes()
         try:
@@ -371,8 +371,12 @@ class FolderSnapshot:
                 found[path] = file if stat.S_ISREG(status.st_mode) else SnapshotNode("link")
                 if len(found) > _NODES_MAX:
                     raise FormatError(f"more than {_NODES_MAX} files", where=self._path, hint="name a folder of it")
+        except FileNotFoundError as error:
+            hint = "put it back, or remove the source with this folder; to see its name: skillhub source list"
+            raise SourceError("there is no such folder", where=self._path, hint=hint) from error
         except OSError as error:
-            raise files.disk_error(error, error.filename or self._path) from error
+            refused = files.disk_error(error, error.filename or self._path)
+            raise SourceError(refused.message, where=refused.where, hint=refused.hint) from error
         return found
 
     def read(self, paths: Iterable[str]) -> Iterator[bytes]:

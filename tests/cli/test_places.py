@@ -339,3 +339,16 @@ def test_the_copies_of_locked_skills_are_none_of_the_skills_in_a_folder(shell):
     shell.skill("project/skills/own")
     assert shell.run("install", ".", "--all", "--yes", "--allow-unsigned").status == 0
     assert sorted(shell.lock()["skills"]) == ["code-review", "own"]
+
+
+def test_a_folder_that_is_gone_hides_no_other_source(shell):
+    folder = shell.project.parent / "mine"
+    (folder / "pdf").mkdir(parents=True)
+    (folder / "pdf" / "SKILL.md").write_bytes(skill_md("pdf"))
+    assert shell.run("source", "add", "mine", str(folder), "--yes").status == 0
+    shutil.rmtree(folder)
+    found = shell.run("search", "systematic")
+    assert (found.status, found.err) == (0, "warning: mine was left out: there is no such folder\n")
+    assert "systematic-debugging" in found.out
+    (check,) = [each for each in shell.run("doctor", "--json").json["checks"] if each["name"] == "sources"]
+    assert (check["ok"], check["hint"]) == (False, "put it back, or: skillhub source remove mine")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from skillhub.errors import NotFound, UnsafeArchive
+from skillhub.errors import NotFound, SourceError, UnsafeArchive
 from skillhub.model.tree import File
 from skillhub.sources.repository import FolderSnapshot, open_folder
 from tests.support.snapshot import skill
@@ -53,6 +53,12 @@ def test_attack_a_link_in_a_local_folder_is_not_followed(tmp_path):
 
 def test_local_folder_without_a_skill_offers_none(tmp_path):
     assert open_folder(str(tmp_path)).index().skills == {}
+
+
+def test_a_folder_that_is_gone_is_an_unreachable_source(tmp_path):
+    with pytest.raises(SourceError, match="no such folder") as caught:
+        open_folder(str(tmp_path / "gone")).index()
+    assert (caught.value.code, caught.value.where) == ("source", str(tmp_path / "gone"))
 
 
 def test_local_marketplace_opens_no_other_repository(tmp_path):
