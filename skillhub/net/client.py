@@ -14,12 +14,12 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from skillhub.errors import SourceError, UnsafeTransfer, WrongBytes
 from skillhub.formats.text import quote
 from skillhub.model.reference import errors_masked
-from skillhub.net.fetch import PLAIN, Arrived, Headers, RequestOptions, Response, Web, is_limited, unheard
+from skillhub.net.fetch import LONG_WAIT, PLAIN, Arrived, Headers, RequestOptions, Response, Web, is_limited, unheard
 from skillhub.net.target import Proxy, RequestTarget, is_public, judge, judged, look_up, proxy_for
 
 # httpx imports its command line, and with it rich, click and Pygments if they are installed; the library needs none.
@@ -45,6 +45,7 @@ _url = lru_cache(maxsize=64)(httpx.URL)  # parsed once for all requests to a ser
 # Returns the value of ``Authorization`` that the user has for an origin, or None.
 Credentials = Callable[[RequestTarget], str | None]
 _Fields = list[tuple[str, str]]
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +62,15 @@ class Patience:
 
 
 class Deadline:
-    """The deadline of a whole request: name lookup, connecting, TLS, head, body, redirects and retries."""
+    """The deadline of a whole request: name lookup, connecting, TLS, head, body, redirects and retries.
 
-    def __init__(self, patience: Patience) -> None:
-        self._patience = patience
+    Args:
+        patience: The time limits.
+        arrived: Called with zero bytes during a long wait.
+    """
+
+    def __init__(self, patience: Patience, arrived: Arrived = unheard) -> None:
+        self._patience, self.arrived = patience, arrived
         self._start = time.monotonic()
         self._bytes = 0
 
@@ -83,6 +89,24 @@ class Deadline:
         if left <= 0:
             raise TimeoutError(f"the answer took more than {allowed:.0f} s")
         return left
+
+    def wait(self, step: Callable[[float], _Result], share: float = 1.0) -> _Result:
+        """Return the result of a step, which waits at most the given seconds and can be repeated.
+
+        Args:
+            step: The step.
+            share: The part of the remaining time that it may take.
+
+        Raises:
+            TimeoutError: the time is over.
+        """
+        try:
+            return step(min(LONG_WAIT, self.left() * share))
+        except TimeoutError as error:
+            if error.errno:  # the limit of the system, not ours
+                raise
+            self.arrived(0)
+            return step(self.left() * share)
 
 
 def _fields(target: RequestTarget, headers: Headers, first: str, credentials: Credentials | None) -> _Fields:
@@ -103,7 +127,7 @@ class Http(Web):
         tls: The trust settings for https; by default the system's certificate authorities, or ``SSL_CERT_FILE``.
         patience: The time limits and retries.
         credentials: Called for each origin that may receive credentials, and for no other.
-        arrived: Called with the number of bytes of a body that have arrived.
+        arrived: Called with the number of bytes of a body that have arrived, and with zero during a long wait.
     """
 
     def __init__(
@@ -116,7 +140,8 @@ class Http(Web):
     ) -> None:
         self._patience = patience or Patience()
         self._credentials = credentials
-        self._transport = _Transport(tls, arrived)
+        self._arrived = arrived
+        self._transport = _Transport(tls)
         self._proxies: dict[str, Proxy | None] = {}
 
     @errors_masked()
@@ -127,7 +152,7 @@ class Http(Web):
             SourceError, WrongBytes, UnsafeTransfer: as for ``Web.ask``.
         """
         target = judge(url, options.named_by, self._transport.private)
-        first, deadline = target.origin, Deadline(self._patience)
+        first, deadline = target.origin, Deadline(self._patience, self._arrived)
         for _ in range(1 + _MAX_REDIRECTS):
             fields = _fields(target, options.headers, first, self._credentials)
             found = self._with_retries(target, (fields, options.body), deadline, cap)
@@ -267,7 +292,8 @@ class _Exchange:
             raise httpcore.RemoteProtocolError("the server sends too many bytes around its answer")
 
     def deliver(self, part: bytes) -> bytes:
-        """Count bytes of the body, which extend the deadline, and return them."""
+        """Report and count bytes of the body, which extend the deadline, and return them."""
+        self.deadline.arrived(len(part))
         self.delivered += len(part)
         self.deadline.extend(len(part))
         return part
@@ -284,8 +310,8 @@ class _Transport(httpx.BaseTransport):
     and keep each answer until garbage is collected.
     """
 
-    def __init__(self, tls: ssl.SSLContext | None, arrived: Arrived) -> None:
-        self._tls, self._arrived = tls, arrived
+    def __init__(self, tls: ssl.SSLContext | None) -> None:
+        self._tls = tls
         self._mutex = threading.Lock()
         self._network = _Network()
         # Connections without a pool of httpcore, which inspects all its connections for every request.
@@ -317,7 +343,7 @@ class _Transport(httpx.BaseTransport):
             undo.pop_all()
         idle = self._idle[target.origin, target.public_only]
         closed = partial(self._drop, connection) if exchange.fresh else partial(idle.append, connection)
-        body = _Body(found, exchange, self._arrived, closed)
+        body = _Body(found, exchange, closed)
         return httpx.Response(found.status, headers=found.headers, stream=body, request=request)
 
     def close(self) -> None:
@@ -355,16 +381,11 @@ class _Transport(httpx.BaseTransport):
 class _Body(httpx.SyncByteStream):
     """The body of an answer, whose bytes are counted; ``close`` calls ``closed``."""
 
-    def __init__(
-        self, response: httpcore.Response, exchange: _Exchange, arrived: Arrived, closed: Callable[[], None]
-    ) -> None:
-        self._response, self._exchange = response, exchange
-        self._arrived, self._closed = arrived, closed
+    def __init__(self, response: httpcore.Response, exchange: _Exchange, closed: Callable[[], None]) -> None:
+        self._response, self._exchange, self._closed = response, exchange, closed
 
     def __iter__(self) -> Iterator[bytes]:
-        for part in self._response.iter_stream():
-            self._arrived(len(part))
-            yield self._exchange.deliver(part)
+        return map(self._exchange.deliver, self._response.iter_stream())
 
     def close(self) -> None:
         try:
@@ -404,9 +425,10 @@ class _Network(httpcore.NetworkBackend):
         """
         exchange = _EXCHANGE.get()
         target, deadline = exchange.target, exchange.deadline
-        addresses = judged(target, is_proxied=exchange.proxy is not None, seconds=deadline.left())
+        limits = deadline.left(), deadline.arrived
+        addresses = judged(target, *limits, is_proxied=exchange.proxy is not None)
         if exchange.proxy is not None:
-            return _Stream(_dial(look_up(host, port, deadline.left()), deadline))
+            return _Stream(_dial(look_up(host, port, *limits), deadline))
         stream = _Stream(_dial(addresses, deadline))
         # Only without a proxy, behind which the address of the target is unknown.
         if stream.public:
@@ -436,16 +458,22 @@ class _Stream(httpcore.NetworkStream):
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """Return the next bytes; empty at the end."""
         exchange = _EXCHANGE.get()
-        self._sock.settimeout(exchange.deadline.left())
-        data = self._sock.recv(max_bytes)
+        data = exchange.deadline.wait(lambda seconds: self._waiting(seconds).recv(max_bytes))
         exchange.receive(len(data))
         return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         """Send all bytes of ``buffer``."""
         while buffer:
-            self._sock.settimeout(_EXCHANGE.get().deadline.left())
-            buffer = buffer[self._sock.send(buffer) :]
+            buffer = buffer[_EXCHANGE.get().deadline.wait(partial(self._send, buffer)) :]
+
+    def _send(self, data: bytes, seconds: float) -> int:
+        return self._waiting(seconds).send(data)
+
+    def _waiting(self, seconds: float) -> socket.socket:
+        """Return the socket, whose next wait is limited to so many seconds."""
+        self._sock.settimeout(seconds)
+        return self._sock
 
     def close(self) -> None:
         """Close the socket."""
@@ -457,9 +485,11 @@ class _Stream(httpcore.NetworkStream):
         """Return the connection with TLS, after verifying the server's certificate."""
         with ExitStack() as undo:
             undo.callback(self.close)
-            self._sock.settimeout(_EXCHANGE.get().deadline.left())
             name = (server_hostname or "").strip("[]")
-            secure = _Stream(ssl_context.wrap_socket(self._sock, server_hostname=name))
+            sock = ssl_context.wrap_socket(self._sock, server_hostname=name, do_handshake_on_connect=False)
+            secure = _Stream(sock)
+            undo.callback(secure.close)
+            _EXCHANGE.get().deadline.wait(partial(_shake_hands, sock))
             undo.pop_all()
         return secure
 
@@ -470,6 +500,11 @@ class _Stream(httpcore.NetworkStream):
         if info == "is_readable":  # on an idle connection: it was closed, or has bytes that no request asked for
             return _is_readable(self._sock)
         return None
+
+
+def _shake_hands(sock: ssl.SSLSocket, seconds: float) -> None:
+    sock.settimeout(seconds)
+    sock.do_handshake()
 
 
 def _is_readable(sock: socket.socket) -> bool:
@@ -487,7 +522,7 @@ def _dial(addresses: list[tuple[str, int]], deadline: Deadline) -> socket.socket
     failed = OSError("the host has no address")
     for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
         try:
-            sock = socket.create_connection(address, timeout=deadline.left() / left)
+            sock = deadline.wait(partial(socket.create_connection, address), 1 / left)
         except OSError as error:
             failed = error
             continue

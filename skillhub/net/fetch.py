@@ -14,7 +14,9 @@ from skillhub.model.reference import errors_masked
 
 _ABSENT = frozenset({403, 404, 410})
 Headers = Mapping[str, str]
-Arrived = Callable[[int], None]  # called with the number of bytes that have arrived, on any thread
+# Called with the number of bytes that have arrived, on any thread; with zero once a wait takes ``LONG_WAIT`` seconds.
+Arrived = Callable[[int], None]
+LONG_WAIT: Final = 1.0
 OFFLINE: Final = "--offline forbids the network, which this command needs"
 
 

@@ -18,7 +18,7 @@ from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.formats.text import deferred, quote
 from skillhub.model.reference import PORTS, Url, masked, parse
 from skillhub.model.tree import SKILL_MD, kind_of
-from skillhub.net.fetch import Requester, Who
+from skillhub.net.fetch import LONG_WAIT, Arrived, Requester, Who, unheard
 
 # Who named an address decides which hosts it may reach, and whether credentials are sent there.
 # ``RULES`` is the table in docs/sources.md; ``judge`` applies it.
@@ -250,7 +250,9 @@ def _tunnelled(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
     return found
 
 
-def judged(target: RequestTarget, *, is_proxied: bool, seconds: float = _LOOK_UP) -> list[tuple[str, int]]:
+def judged(
+    target: RequestTarget, seconds: float = _LOOK_UP, arrived: Arrived = unheard, *, is_proxied: bool
+) -> list[tuple[str, int]]:
     """Return the addresses of ``target``, all of which are allowed; empty if a proxy looks them up.
 
     Raises:
@@ -260,7 +262,7 @@ def judged(target: RequestTarget, *, is_proxied: bool, seconds: float = _LOOK_UP
     if is_proxied and not target.public_only:
         return []
     try:
-        addresses = look_up(target.host, target.port, seconds)
+        addresses = look_up(target.host, target.port, seconds, arrived)
     except socket.gaierror:
         if is_proxied:  # the proxy may know names that this machine does not
             return []
@@ -271,8 +273,14 @@ def judged(target: RequestTarget, *, is_proxied: bool, seconds: float = _LOOK_UP
     return addresses
 
 
-def look_up(host: str, port: int, seconds: float) -> list[tuple[str, int]]:
+def look_up(host: str, port: int, seconds: float, arrived: Arrived = unheard) -> list[tuple[str, int]]:
     """Return the addresses of a host, looked up on a thread, since the system's resolver takes no time limit.
+
+    Args:
+        host: The name or address of the host.
+        port: The port, which is returned with each address.
+        seconds: The limit.
+        arrived: Called with zero if the wait is long.
 
     Raises:
         OSError: the host has no address, or none was found within ``seconds``.
@@ -289,7 +297,10 @@ def look_up(host: str, port: int, seconds: float) -> list[tuple[str, int]]:
 
     thread = Thread(target=ask, daemon=True)  # a daemon, so that a pending look-up does not delay the exit
     thread.start()
-    thread.join(seconds)
+    thread.join(min(seconds, LONG_WAIT))
+    if thread.is_alive():
+        arrived(0)
+        thread.join(seconds - LONG_WAIT)
     if thread.is_alive():
         raise TimeoutError(f"no address of the host was found in {seconds:.0f} s")
     for error in failed:

@@ -1,5 +1,6 @@
 """Limits of the client: one byte more, a neighbouring site, a proxy between."""
 
+import errno
 import socket
 from threading import Event
 from urllib.parse import urlsplit
@@ -8,6 +9,7 @@ import pytest
 
 from skillhub.errors import NotFound, SourceError, UnsafeTransfer, WrongBytes
 from skillhub.net.client import Deadline, Http, Patience, _Body, _dial, _Exchange, _Stream
+from skillhub.net.fetch import LONG_WAIT
 from skillhub.net.target import RequestTarget, judged, look_up
 from tests.support.web import answer, closed_port, hang_up, in_turn, raw, redirect, requester_of
 
@@ -85,6 +87,54 @@ def test_deadline_expires_and_grows_up_to_its_total():
     assert 300.0 < deadline.left() <= 400.0
     deadline.extend(1000)
     assert 400.0 < deadline.left() <= 500.0
+
+
+def test_a_long_wait_is_reported_and_then_takes_the_remaining_time():
+    reported, limits = [], []
+
+    def step(seconds):
+        limits.append(seconds)
+        if not reported:
+            raise TimeoutError
+        return "done"
+
+    assert Deadline(Patience(grace=100.0), reported.append).wait(step, 0.5) == "done"
+    assert (reported, limits[0]) == ([0], LONG_WAIT)
+    assert LONG_WAIT < limits[1] <= 50.0
+
+
+def test_a_limit_of_the_system_is_no_long_wait():
+    reported = []
+
+    def step(seconds):
+        raise TimeoutError(errno.ETIMEDOUT, "gone")
+
+    with pytest.raises(TimeoutError, match="gone"):
+        Deadline(Patience(), reported.append).wait(step)
+    assert reported == []
+
+
+def test_the_wait_for_a_late_answer_is_reported_before_the_answer(web):
+    reported = Event()
+
+    def late(connection):
+        reported.wait()
+        answer(b"x")(connection)
+
+    with Http(arrived=lambda count: count or reported.set()) as http:
+        assert http.get(web.at("/a", late), cap=1).data == b"x"
+    assert reported.is_set()
+
+
+def test_the_wait_for_a_late_resolver_is_reported(monkeypatch):
+    reported = Event()
+
+    def late(host, port, **more):
+        reported.wait()
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", late)
+    assert look_up("late.example", 80, 600.0, lambda _: reported.set()) == [("127.0.0.1", 80)]
 
 
 def test_attack_an_endless_line_does_not_extend_the_deadline():
@@ -194,5 +244,5 @@ def test_connection_is_released_though_closing_its_answer_fails():
 
     closed = []
     with pytest.raises(OSError, match="broken pipe"):
-        _Body(Broken(), None, None, lambda: closed.append("closed")).close()
+        _Body(Broken(), None, lambda: closed.append("closed")).close()
     assert closed == ["closed"]

@@ -63,6 +63,26 @@ def test_redirect_to_a_private_https_site_is_refused(secure, authority):
             http.get(web.at("/a", redirect(f"{secure}/a.json")), cap=2)
 
 
+def test_the_wait_for_a_late_handshake_is_reported(authority):
+    reported = threading.Event()
+
+    def serve_late():
+        connection, _ = listening.accept()
+        reported.wait()
+        with tls.server_context(authority).wrap_socket(connection, server_side=True) as stream:
+            stream.recv(1)
+            answer(b"x")(stream)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve_late)
+        thread.start()
+        context = ssl.create_default_context(cafile=authority)
+        with Http(tls=context, arrived=lambda count: count or reported.set()) as http:
+            url = f"https://127.0.0.1:{listening.getsockname()[1]}/a"
+            assert http.get(url, cap=1).data == b"x"
+        thread.join()
+
+
 def relay(port):
     """Answer a CONNECT and relay each byte to ``port`` and back."""
 
