@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cache
@@ -26,6 +27,7 @@ _COMPLETE = "_SKILLHUB_COMPLETE"
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 _OF_CHANGES = ("yes", "accept", "dry_run")  # common flags without effect on a command that only reads
 _SERVERS = ("mcp", "serve", "registry_serve")  # they run for long
+_TEXT = re.compile(r"\b(?:TEXT|WORDS|CMD)\b")  # arguments that may be empty
 _PLAIN = frozenset(("audit", "install", "list", "mcp", "sync", "verify"))
 
 
@@ -224,8 +226,20 @@ def _for_typer(command: Run, words: str) -> Run:
     return wrapped
 
 
+def _refuse_empty(parameter: Parameter, value: object) -> None:
+    """Refuse an empty argument, which would be the working folder; only a text may be empty."""
+    empty = "" in value if isinstance(value, list) else value == ""
+    if empty and value != parameter.default and _TEXT.search(parameter.arg.typed) is None:
+        wanted = re.sub(r"^\[(.*)\]$", r"\1", (parameter.metavar or "").removesuffix("..."))
+        option = f" after {parameter.flags[0]}" if parameter.flags else ""
+        hint = "a shell writes one for a variable without a value"
+        raise UsageError(f"expected {wanted}{option}, found an empty argument", hint=hint)
+
+
 def _perform(command: Run, values: Mapping[str, Any], idle: IdleCommand | None = None) -> int:
     """Run a command with the values that the user typed, then close everything that it opened."""
+    for each in parameters(command):
+        _refuse_empty(each, values.get(each.name))
     arguments = dict(values)
     for name, kind in get_type_hints(command).items():
         if is_dataclass(kind):

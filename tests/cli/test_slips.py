@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.support.here import Here
@@ -253,3 +255,25 @@ def test_mcp_remove_twice_names_the_file_and_what_it_lacks(here):
     (here.project / ".claude").mkdir()
     done = here.run("mcp", "remove", "--agent", "claude-code")
     assert (done.status, done.out) == (0, f"{here.project / '.mcp.json'} has no MCP server skillhub\n")
+
+
+@pytest.mark.parametrize(
+    ("typed", "wanted"),
+    [
+        ("registry init *", "DIR"),
+        ("registry push registry *", "TARGET"),
+        ("install *", "REF"),
+        ("install github:code-review *", "REF"),
+        ("pack skill --output *", "FILE after --output"),
+        ("publish skill --to=*", "TARGET after --to"),
+        ("install --env * code-review", "NAME[=VALUE] after --env"),
+        ("--project * list", "DIR after --project"),
+    ],
+)
+def test_an_empty_argument_is_no_folder(shell, typed, wanted):
+    done = shell.run(*(word.replace("*", "") for word in typed.split(" ")))
+    assert (done.status, done.err.splitlines()[0]) == (
+        2,
+        f"error: expected {wanted}, found an empty argument [usage]",
+    )
+    assert not os.listdir(shell.project)
