@@ -187,6 +187,12 @@ def _run_by_typer(args: list[str]) -> int:
         if isinstance(stop.__context__, BrokenPipeError):  # Typer turns it into exit status 1
             raise stop.__context__ from None
         raise
+    except OSError as error:
+        if "--install-completion" not in args:
+            raise
+        from skillhub.disk.files import disk_error
+
+        raise disk_error(error, error.filename or "") from error
     if result == 130:  # Typer turns Ctrl-C into this status and prints nothing
         raise KeyboardInterrupt
     return result if isinstance(result, int) else 0

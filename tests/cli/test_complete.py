@@ -182,3 +182,9 @@ def test_the_manual_page_names_every_command_and_is_printed(shell):
             ["groff", "-man", "-ww", "-Tutf8"], input=printed, capture_output=True, text=True, check=True
         )
         assert drawn.stderr == ""
+
+
+def test_a_completion_that_cannot_be_written_is_an_error_of_the_disk(shell):
+    (shell.home / ".bash_completions").write_text("")  # a file in the place of the folder
+    done = shell.run("--install-completion", "bash")
+    assert (done.status, done.err.splitlines()[0]) == (7, "error: the disk refuses: File exists [state]")
