@@ -179,7 +179,9 @@ def _sources(ports: Ports) -> tuple[tuple[Source, ...], Check]:
     for alias, place in ((source.alias, source.place) for source in sources):
         if isinstance(place, Local) and not os.path.isdir(place.path):
             missing = f"{alias} is a folder that is not there: {place.path}"
-            return sources, Check("sources", False, missing, f"put it back, or: skillhub source remove {alias}")
+            return sources, Check(
+                "sources", False, missing, f"put it back, or: {as_command('skillhub', 'source', 'remove', alias)}"
+            )
     others = len(sources) - len(registries)
     rest = f", and {others} without signatures" if others else ""
     return sources, Check("sources", True, f"{len(registries)} configured, each with its trusted root{rest}")
