@@ -296,7 +296,7 @@ def parse_listing(data: bytes, where: str) -> Index:
         raise FormatError(f"expected $schema {SCHEMA}, found {quote(document.format)}", where=where)
     refuse_twice((entry.name for entry in document.skills), where)
     unknown = (entry for entry in document.skills if entry.type not in TYPES)
-    warnings = tuple(f"{entry.name}: skipped, its type {quote(entry.type)} is unknown" for entry in unknown)
+    warnings = few([f"{entry.name}: skipped, its type {quote(entry.type)} is unknown" for entry in unknown])
     rows = (entry.model_dump(exclude={"releases"}) for entry in document.skills if entry.type in TYPES)
     skills = {row["name"]: (Release(**row),) for row in rows}
     return Index(skills, warnings=warnings)
@@ -539,7 +539,7 @@ def _current(listing: DiscoveryListing, url: str) -> Index:
             skills[entry.name] = (Release(**facts | {"url": _resolved(url, entry.url)}),)
         else:
             skipped.append(f"{entry.name}: skipped, its type {quote(entry.type)} is unknown")
-    return Index(skills, warnings=(*skipped, *listing.warnings()))
+    return Index(skills, warnings=few([*skipped, *listing.warnings()]))
 
 
 def _resolved(base: str, url: str) -> str:

@@ -19,7 +19,7 @@ from skillhub.archive.limits import Entry
 from skillhub.archive.unpack import gather
 from skillhub.errors import FormatError, NotFound, SourceError, WrongBytes
 from skillhub.formats.digest import Digest
-from skillhub.formats.document import Before, ExtensibleDocument, Items, Sha256, Visible, integer
+from skillhub.formats.document import Before, ExtensibleDocument, Items, Sha256, Visible, few, integer
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import clean, grouped, quote
 from skillhub.formats.yaml import Node
@@ -392,12 +392,11 @@ class McpPlace:
         return entry
 
     def _index(self, entries: list[McpSkill]) -> Index:
-        warnings = [f"{each.name} is left out: {each.objection}" for each in entries if each.objection]
-        warnings += plain_warnings(self._ref.url)
+        left_out = few([f"{each.name} is left out: {each.objection}" for each in entries if each.objection])
         offered = [each for each in entries if not each.objection]
         self._entries |= {each.folder: each for each in offered}
         skills = grouped((each.name, each.release(self._ref.url)) for each in offered)
-        return Index(skills, warnings=tuple(warnings))
+        return Index(skills, warnings=(*left_out, *plain_warnings(self._ref.url)))
 
     def _read(self, file: McpFile, deadline: float) -> bytes:
         self._check_time(deadline)

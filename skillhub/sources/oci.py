@@ -19,7 +19,7 @@ from skillhub.disk import files
 from skillhub.disk.home import user_home
 from skillhub.errors import FormatError, NotFound, SourceError, StateError, UnsafeArchive, UsageError, WrongBytes
 from skillhub.formats.digest import Digest
-from skillhub.formats.document import ForeignDocument, Items, Sha256
+from skillhub.formats.document import ForeignDocument, Items, Sha256, few
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import is_name, quote
 from skillhub.model.discovery import LISTING_CAP, parse_listing
@@ -428,7 +428,7 @@ class Artifact:
         layers = {each.digest for each in image.layers}
         warnings = list(listed.warnings)
         skills = {name: tuple(_offered(releases, url, layers, warnings)) for name, releases in listed.skills.items()}
-        return Index({name: each for name, each in skills.items() if each}, warnings=tuple(warnings))
+        return Index({name: each for name, each in skills.items() if each}, warnings=few(warnings))
 
 
 def _offered(releases: tuple[Release, ...], url: str, layers: set[Digest], warnings: list[str]) -> Iterator[Release]:

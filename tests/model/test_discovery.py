@@ -22,6 +22,13 @@ def only(data, url=BASE):
     return release
 
 
+@pytest.mark.parametrize("parse", [lambda *given: parse_discovery(*given).index, parse_listing])
+def test_attack_warnings_about_entries_of_unknown_type_are_limited(parse):
+    rows = [{"name": f"s{number}", "type": "wasm", "description": "d"} for number in range(1_000)]
+    warnings = parse(json.dumps({"$schema": SCHEMA, "skills": rows}).encode(), BASE).warnings
+    assert (len(warnings), warnings[-1]) == (21, "980 more are ignored")
+
+
 @pytest.mark.parametrize("parse", [parse_discovery, parse_listing])
 @pytest.mark.parametrize(
     ("row", "count", "expected"),

@@ -120,6 +120,12 @@ def test_dynamic_and_too_large_skills_are_left_out_with_a_warning(server, opened
             opened().unpacked(Release(name=uri[8:], url=server.url, path=uri))
 
 
+def test_attack_warnings_about_skills_that_are_left_out_are_limited(server, opened):
+    for number in range(30):
+        server.entries[server.add(f"moves-{number}")] = {"resources": "dynamic"}
+    assert opened().index().warnings[-1] == "10 more are ignored"
+
+
 def test_dropped_session_is_opened_again(server, opened):
     server.era = "handshake"
     server.add("pdf")

@@ -112,6 +112,17 @@ def test_artifact_of_a_skillhub_registry_is_read(web, opened):
     assert plain(place.unpacked(index.releases("hello")[0])) == FILES
 
 
+def test_attack_warnings_about_skills_that_the_artifact_lacks_are_limited(web, opened):
+    rows = [
+        {"name": f"s{number}", "type": "archive", "description": "d", "url": "x.zip", "digest": Digest.of(b"gone")}
+        for number in range(1_000)
+    ]
+    listing = oci.dump({"$schema": SCHEMA, "skills": rows})
+    title = ".well-known/agent-skills/index.json"
+    serve(web, oci.titled((title, "application/json", listing), kind="application/vnd.skillhub.registry.v1"))
+    assert len(opened().index().warnings) == 21
+
+
 def test_locked_release_is_pulled_by_digest_after_its_tag_moved(web, opened):
     before = serve(web, oci.skr(FILES))
     (release,) = opened().index().releases("hello")
