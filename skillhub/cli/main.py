@@ -64,10 +64,10 @@ def _rendered(args: list[str], way_in: str | None) -> int:
     except Exception as error:  # no user sees a traceback
         if isinstance(error, BrokenPipeError) or _is_full(error):
             raise
-        from skillhub.cli.app import command_of
+        from skillhub.cli.app import command_of, usage_of_typer
         from skillhub.cli.render import fail
 
-        return fail(error, args, command_of)
+        return fail(usage_of_typer(error, args) or error, args, command_of)
 
 
 def _find_way_in(*, working_folder_leads: bool) -> str | None:

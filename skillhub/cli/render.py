@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from skillhub.answers import VERSION, error_json
 from skillhub.cli.common import Common
-from skillhub.cli.table import COMMANDS
 from skillhub.cli.terminal import Terminal, Tone, how_to_parse
 from skillhub.errors import Refused, SkillhubError, StateError, UsageError
-from skillhub.formats.text import Quoted, as_command, collapsed, deferred, from_here, quote, spelled_like, word
-from skillhub.model.finding import NO_PARSER, Finding, at_least, rules
+from skillhub.formats.text import Quoted, as_command, collapsed, deferred, from_here, quote, word
+from skillhub.model.finding import NO_PARSER, Finding, at_least
 from skillhub.model.lock import Signer
 from skillhub.model.question import chosen_edit, how_to_answer, refusal
 from skillhub.model.reference import masked
@@ -450,7 +448,7 @@ def fail(error: Exception, args: list[str], command_of: CommandOf) -> int:
     """
     terminal = Terminal()
     if not isinstance(error, SkillhubError):
-        error = _usage_of_typer(error, args, command_of) or _bug(error)
+        error = _bug(error)
     if not error.hint and error.message.startswith(_UNREACHED):
         error.hint = "check the address, the network and the settings of your proxy"
     asked = getattr(error, "asked", ())
@@ -498,61 +496,6 @@ def _in_short(row: Sequence[str]) -> str:
     signed = signer if signer.startswith("unsigned") else f"signed by {signer}"
     needed = "nothing" if needs == "-" else needs
     return f"{name} {version} from {source}, {signed}; it can: {capabilities}; it needs: {needed}"
-
-
-# The parser's messages about a value that is no number, or too small.
-_NO_NUMBER = deferred(r"Invalid value for '([^']+)': (.*) is not a valid (int|float)(?:eger)?(?: range)?", re.DOTALL)
-_TOO_SMALL = deferred(r"Invalid value for '([^']+)': (\S+) is not in the range x>=(\S+)")
-_TOO_MANY = deferred(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", re.DOTALL)
-_NUMBERS = {"int": "a whole number", "float": "a number"}
-_UNKNOWN = deferred(
-    r"(No such (?:command '?|option: )(.*?)'?)(?:\. Did you mean '([^']*)'.*| \(Possible options: .*)?", re.DOTALL
-)
-# Commands of other installers: by spelling alone, `uninstall` would be taken for `install`.
-_SPELLED = [(name, *word.partition("=")) for name, each in COMMANDS.items() for word in each.elsewhere.split()]
-_ELSEWHERE = {"version": "--version", "completion": "--install-completion"} | {
-    word: f"{name} {rest}".rstrip() for name, word, _, rest in _SPELLED
-}
-
-
-def _usage_of_typer(error: Exception, args: list[str], command_of: CommandOf) -> SkillhubError | None:
-    """Return an error of the parser as a ``UsageError``; None for other errors. The terminal cleans quoted words."""
-    if not callable(getattr(error, "format_message", None)):
-        return None
-    context = getattr(error, "ctx", None)
-    # The error of an option without its value has no context.
-    named = command_of(args)[0] if context is None else ""
-    program = context.command_path if context else " ".join(filter(None, ("skillhub", named)))
-    if type(error).__name__ == "NoArgsIsHelpError":
-        return UsageError(f"expected a command after {program}", hint=f"{program} --help lists them")
-    message = str(error.format_message()).strip().rstrip(".")  # type: ignore[attr-defined]
-    hint = f"{program} --help shows its usage"
-    if found := _UNKNOWN.fullmatch(message):
-        message, hint = found[1], f"{program} --help lists them"
-        group, elsewhere = COMMANDS.get(program.split()[-1]), _ELSEWHERE.get(found[2], "")
-        if program != "skillhub":
-            elsewhere = elsewhere.rpartition(" ")[2]
-            elsewhere = elsewhere if group and elsewhere in group.verbs.split() else ""
-        # The parser's first possibility is the nearest; its message lists options by name.
-        near = list(getattr(error, "possibilities", None) or ())
-        meant = elsewhere or next(iter(near), found[3])
-        if elsewhere.endswith(" --explain"):
-            meant = f"{elsewhere} {next((each for each in args if each.upper() in rules()), 'all')}"
-        if found[2].startswith("-"):  # dashes do not count as common letters
-            near += ["--version"] if program == "skillhub" else []
-            like = spelled_like(found[2].lstrip("-"), [each.lstrip("-") for each in near])
-            meant = next((each for each in near if each.lstrip("-") in like), None)
-        if meant:
-            hint = f"did you mean: {program} {meant}"
-        elif program == "skillhub" and found[2].startswith("-"):
-            hint = "options of a command follow it: skillhub COMMAND --help shows them"
-    elif found := _NO_NUMBER.fullmatch(message):
-        message = f"expected {_NUMBERS[found[3]]} for {found[1]}, found {found[2]}"
-    elif found := _TOO_SMALL.fullmatch(message):
-        message = f"expected {found[3]} or more for {found[1]}, found {found[2]}"
-    elif found := _TOO_MANY.fullmatch(message):
-        message = f"expected no more words, found {quote(found[1])}"
-    return UsageError(message[:1].lower() + message[1:], hint=hint)
 
 
 def _bug(error: Exception) -> SkillhubError:
