@@ -6,7 +6,7 @@ import gc
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -294,19 +294,12 @@ def usage_of_typer(error: Exception, args: list[str]) -> UsageError | None:
     hint = f"{program} --help shows its usage"
     if found := _UNKNOWN.fullmatch(message):
         message, hint = found[1], f"{program} --help lists them"
-        group, elsewhere = COMMANDS.get(program.split()[-1]), _ELSEWHERE.get(found[2], "")
-        if program != "skillhub":
-            elsewhere = elsewhere.rpartition(" ")[2]
-            elsewhere = elsewhere if group and elsewhere in group.verbs.split() else ""
-        # The parser's first possibility is the nearest; its message lists options by name.
-        near = list(getattr(error, "possibilities", None) or ())
-        meant = elsewhere or next(iter(near), found[3])
-        if elsewhere.endswith(" --explain"):
-            meant = f"{elsewhere} {next((each for each in args if each.upper() in rules()), 'all')}"
-        if found[2].startswith("-"):  # dashes do not count as common letters
-            near += ["--version"] if program == "skillhub" else []
-            like = spelled_like(found[2].lstrip("-"), [each.lstrip("-") for each in near])
-            meant = next((each for each in near if each.lstrip("-") in like), None)
+        near = getattr(error, "possibilities", None) or ()
+        if found[2].startswith("-"):
+            meant = _option_like(found[2], [*near, "--version"] if program == "skillhub" else near)
+        else:
+            # The parser's first possibility is the nearest.
+            meant = _of_other_installer(found[2], program, args) or next(iter(near), found[3])
         if meant:
             hint = f"did you mean: {program} {meant}"
         elif program == "skillhub" and found[2].startswith("-"):
@@ -318,3 +311,18 @@ def usage_of_typer(error: Exception, args: list[str]) -> UsageError | None:
     elif found := _TOO_MANY.fullmatch(message):
         message = f"expected no more words, found {quote(found[1])}"
     return UsageError(message[:1].lower() + message[1:], hint=hint)
+
+
+def _option_like(typed: str, options: Sequence[str]) -> str | None:
+    like = spelled_like(typed.lstrip("-"), [each.lstrip("-") for each in options])  # dashes are no common letters
+    return next((each for each in options if each.lstrip("-") in like), None)
+
+
+def _of_other_installer(typed: str, program: str, args: Sequence[str]) -> str:
+    """Return the command, or behind a command the verb, that other installers call ``typed``; empty if none."""
+    meant = _ELSEWHERE.get(typed, "")
+    if program != "skillhub":
+        verb, group = meant.rpartition(" ")[2], COMMANDS.get(program.rpartition(" ")[2])
+        return verb if group and verb in group.verbs.split() else ""
+    rule = next((each for each in args if each.upper() in rules()), "all")
+    return f"{meant} {rule}" if meant.endswith(" --explain") else meant

@@ -298,7 +298,8 @@ def _answered(skill: Skill, outcome: Outcome, options: Options) -> tuple[set[str
         servers = {need.spell() for need in skill.requires if need.open and need.kind == "mcp"}
         if options.mcp == "configure":
             servers -= {need for name, need in outcome.remedies if name == skill.name}
-        typed += f" --mcp {options.mcp}" if servers else ""
+        if servers:
+            typed += f" --mcp {options.mcp}"
         answered |= servers
     return answered, typed
 
@@ -324,18 +325,13 @@ def skills_table(skills: Sequence[Skill], terminal: Terminal, reasons: Mapping[s
     An unmanaged skill that shares its name with another row has its folder beside it.
     """
     rows_of_name = Counter(skill.name for skill in skills)
-    rows = [
-        (
-            skill.name,
-            skill.version or "-",
-            skill.source
-            or "(unmanaged)" + (f" {from_here(skill.path or '')}" if rows_of_name[skill.name] > 1 else ""),
-            _state(skill, reasons or {}),
-            _signer(skill) + (", patched" if skill.patch else ""),
-            skill.description,
-        )
-        for skill in skills
-    ]
+    rows = []
+    for skill in skills:
+        folder = f" {from_here(skill.path or '')}" if rows_of_name[skill.name] > 1 else ""
+        source = skill.source or f"(unmanaged){folder}"
+        signer = f"{_signer(skill)}{', patched' if skill.patch else ''}"
+        state = _state(skill, reasons or {})
+        rows.append((skill.name, skill.version or "-", source, state, signer, skill.description))
     terminal.table(("NAME", "VERSION", "SOURCE", "STATE", "SIGNED BY", "DESCRIPTION"), rows, is_short=True)
 
 
@@ -467,9 +463,8 @@ def fail(error: Exception, args: list[str], command_of: CommandOf) -> int:
         for each in skills:
             terminal.prose(f"{each['name']}: {masked(each['message'])}", 2)
     if not is_refused:
-        _show_unanswered(
-            error, [question for question, answer in asked if answer.said == "unanswered"], flags, terminal
-        )
+        unanswered = [question for question, answer in asked if answer.said == "unanswered"]
+        _show_unanswered(error, unanswered, flags, terminal)
     return error.exit_code
 
 
