@@ -10,8 +10,8 @@ from datetime import datetime
 from functools import partial
 
 from skillhub.archive.unpack import pack
-from skillhub.author.author import refuse_keys, unfilled
-from skillhub.errors import FormatError, NameNotOwned, Refused, SkillhubError, StateError, UsageError
+from skillhub.author.author import describes_nothing, refuse_keys, unfilled
+from skillhub.errors import FormatError, NameNotOwned, NotFound, Refused, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, quote
 from skillhub.install.pins import judge_with_own_keys, own_key
@@ -78,7 +78,8 @@ def submit(
         FormatError: the skill violates the specification, or has no version.
         SecurityError: the skill is unsafe, or its signature is broken.
         UsageError: the skill contains a private key.
-        Refused: the signer is not admitted, or the skill is unsigned and the key of the own publisher is missing.
+        Refused: the signer is not admitted, the skill is unsigned and the key of the own publisher is missing, or the
+            description is that of the template.
         SourceError: no skill is at ``path``.
     """
     folder = os.path.basename(os.path.abspath(path)) if os.path.isdir(path) else None
@@ -91,6 +92,12 @@ def submit(
         if errors:
             raise FormatError(errors[0].message, where=errors[0].where)
         manifest = Manifest.read(tree, strict=True)
+        template = unfilled(tree)
+    if describes_nothing(manifest.description):
+        hint = "write what the skill does and when an agent should use it: agents choose it by that"
+        where = f"{path}: {template[0].where if template else SKILL_MD}"
+        message = "expected a description of your own, found the template of skillhub new"
+        raise Refused(message, where=where, hint=hint)
     if manifest.version is None or not is_version(manifest.version):
         hint = "set metadata.version in SKILL.md; versions follow Semantic Versioning 2.0.0"
         found = quote(manifest.version) if manifest.version else "none"
@@ -129,7 +136,7 @@ def submit(
         requires=tuple(need.spell() for need in manifest.requires),
         capabilities=capabilities(verdict.tree, manifest),
     )
-    notes = (*unpacked.warnings, *(f"{issue.where}: {issue.message}" for issue in unfilled(verdict.tree)))
+    notes = (*unpacked.warnings, *(f"{issue.where}: {issue.message}" for issue in template))
     return Submission(path, release, artifact, verdict.tree, verdict.signer.fingerprint, notes, is_signed_here)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from skillhub.archive.unpack import unpack
-from skillhub.author.author import describes_nothing
 from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import Refused, UsageError
 from skillhub.formats.digest import Digest
@@ -155,14 +154,11 @@ def plan(path: str, registry: str, signing: Signing, own: Publishers, prepare: b
     """Run ``add`` without writing, and compare the release with the previous one.
 
     Raises:
-        Refused: the version is lower than a published one, or the description is that of the template.
+        Refused: the version is lower than a published one.
         SkillhubError: as for ``add``.
     """
     added = build.add(registry, [path], replace(signing, dry_run=True), own, prepare)
     (fresh,) = added.submissions
-    if describes_nothing(fresh.release.description):
-        hint = "write what the skill does and when an agent should use it: agents choose it by that"
-        raise Refused("expected a description of your own, found the template of skillhub new", where=path, hint=hint)
     release, earlier = fresh.release, added.before.skills.get(fresh.release.name, ())
     is_new = bool(added.releases)
     if is_new:

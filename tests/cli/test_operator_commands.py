@@ -124,6 +124,10 @@ def test_a_move_of_a_name_lists_what_it_withdraws_and_how_to_publish_that(shell)
 
 def test_add_warns_of_the_lines_of_a_template(shell):
     assert shell.run("new", "fresh").status == 0
+    refused = shell.run("registry", "add", "registry", "fresh", "--json")
+    assert (refused.status, refused.error["where"]) == (6, "fresh: SKILL.md:3"), refused.out
+    main = shell.project / "fresh/SKILL.md"
+    main.write_text(re.sub("description: .*", "description: Says hello.", main.read_text()))
     done = shell.run("registry", "add", "registry", "fresh")
     assert done.err.count("warning: fresh: SKILL.md:10: expected text of your own, found the template") == 1
     assert done.status == 0

@@ -166,6 +166,7 @@ def test_unfilled_lines_of_a_template_are_shown_before_the_question(author):
     before = author.state()
     done = author.run(*words, "--yes")
     assert (done.status, "expected a description of your own" in done.err, author.state()) == (6, True, before)
+    assert "fresh: SKILL.md:3" in done.err
     main = author.project / "fresh/SKILL.md"
     main.write_text(re.sub("description: .*", "description: Says hello.", main.read_text()))
     done = author.run(*words, "--dry-run")
