@@ -48,12 +48,8 @@ Roots = Annotated[Strings, Arg("--certificate FILE", "A root certificate of the 
 Names = Annotated[Strings, Arg("--name SKILL", "A skill that the publisher may publish (repeatable).")]
 Since = Annotated[str | None, Arg("--since TIME", "Keep revoked signatures from before this time (default: none).")]
 
-
 # The files of a registry for a workflow: no keys of root and targets, which can replace all other keys.
 _FOR_CI = "registry.json keys/online keys/publishers keys/offline/1.root.json keys/offline/namespaces-*.pem"
-
-# The parts that need no extra; pages need one.
-PARTS: tuple[Part, ...] = (SHAPES,)
 
 
 def _pages() -> Part:
@@ -80,7 +76,7 @@ def _rebuild(common: Common, folder: str) -> None:
 
 
 def _build(common: Common, folder: str, signing: Signing) -> outputs.Built:
-    every = list(PARTS)
+    every: list[Part] = [SHAPES]
     with suppress(UsageError):
         every.append(_pages())
     with opened(folder, signing) as hub:
@@ -98,7 +94,7 @@ def registry_build(
 
     Example: skillhub registry build ./registry --url https://skills.example
     """
-    every = [*PARTS, _pages()]
+    every = [SHAPES, _pages()]
     if url is not None and not common.dry_run:
         kept = RegistryDir(folder)
         with kept.locked():
@@ -400,7 +396,8 @@ def registry_init(
         common.terminal.did(f"{path}: would create a registry")
         return
     common.terminal.did(f"{path}: created a registry, root {fingerprint}", "green")
-    common.terminal.did(f"  the publisher {publisher} signs unsigned skills; --publisher names another")
+    another = "; --publisher names another" if publisher == "own" else ""
+    common.terminal.did(f"  the publisher {publisher} signs unsigned skills{another}")
     common.terminal.did(f"  serve {RegistryDir(folder).site} with any web server; it contains no secrets")
     offline = keys or os.path.join(path, "keys", "offline")
     common.terminal.did(f"  keep {os.path.join(path, 'keys')} secret")
@@ -570,9 +567,13 @@ def registry_serve(
     Example: skillhub registry serve ./registry --port 8000
     """
     site = RegistryDir(folder).site
+    if not os.path.isdir(site):
+        RegistryDir(folder).settings()  # its error says what the folder is
     with ExitStack() as ending:
         server = site_server(site, host, port, _handler(common, folder, ending))
         url = f"http://{host}:{server.server_port}"
+        if not os.path.exists(os.path.join(site, "index.html")):
+            common.terminal.say(f"no pages; to write them: {as_command('skillhub', 'registry', 'build', folder)}")
         if common.json:
             common.answer("registry serve", {"url": url})
         else:

@@ -20,7 +20,7 @@ from skillhub.model.manifest import Manifest, problems
 from skillhub.model.tree import SIGNATURE, SKILL_MD, File, Tree
 from skillhub.model.version import is_version
 from skillhub.project.user_state import OWN_SUFFIX, OwnKey, Publishers
-from skillhub.registry.operator import OpenRegistry, RegistryDir, RegistrySettings, Signing, opened
+from skillhub.registry.operator import FIRST_ROOT, OpenRegistry, RegistryDir, RegistrySettings, Signing, opened
 from skillhub.scan import capabilities
 from skillhub.sources.local import files_of_project, named, read_local
 from skillhub.trust import oms
@@ -225,25 +225,32 @@ def refuse_existing(folder: str, keys: str | None) -> None:
     offline keys already has the first root: the registry may only lack its settings, and clients may have pinned it.
 
     Raises:
-        UsageError: the folder already has a registry, or the folder of offline keys has those of this or another one.
+        UsageError: the folder already has a registry or is for something else, or the folder of offline keys has
+            those of this or another registry.
         StateError: the disk refuses.
     """
     registry = RegistryDir(folder)
-    if os.path.lexists(os.path.join(registry.path, SKILL_MD)):
-        hint = "name another folder, such as ./registry: the skill would publish the registry's keys"
-        raise UsageError("expected a folder for a registry, found a skill", where=registry.path, hint=hint)
+    for file, found, reader in (SKILL_MD, "a skill", "the skill"), (FIRST_ROOT, "a registry's site", "a web server"):
+        if os.path.lexists(os.path.join(registry.path, file)):
+            hint = f"name another folder, such as ./registry: {reader} would publish the registry's keys"
+            raise UsageError(f"expected a folder for a registry, found {found}", where=registry.path, hint=hint)
     if registry.exists:
         checks = as_command("skillhub", "registry", "check", folder)
         raise UsageError("there is a registry already", where=registry.path, hint=f"{checks} checks it")
     own_keys = registry.keys(None, keys)
     first_root = own_keys.first_root()
-    if first_root is not None and first_root == registry.read("metadata/1.root.json"):
+    if first_root is not None and first_root == registry.read(FIRST_ROOT):
         remove = as_command("rm", own_keys.first_root_path)
         hint = f"restore registry.json; if nobody has the root yet, registry init makes all anew after: {remove}"
         raise UsageError("there is a registry without its registry.json", where=registry.path, hint=hint)
     if first_root is not None:
         hint = "each registry has its own keys; name an empty folder, or move these keys away"
         raise UsageError("there are the offline keys of a registry already", where=keys, hint=hint)
+    for name in ("site", "keys"):
+        place = os.path.join(registry.path, name)
+        if os.path.lexists(place) and not os.path.lexists(registry.lock):
+            hint = "name another folder, such as ./registry, which gets its own site and keys"
+            raise UsageError("there is a folder of this name already", where=place, hint=hint)
 
 
 def init(folder: str, setup: Setup, now: datetime) -> Digest:
@@ -268,7 +275,7 @@ def init(folder: str, setup: Setup, now: datetime) -> Digest:
         metadata = MetadataSet.create(lambda role: new_keys.get(role, []), settings.bin_bits, dates)
         admission = Admission(publisher=settings.publisher, keys=(publisher_key.public.pem.decode(),))
         hub = OpenRegistry(registry, settings, metadata, keys, Signing(now=now))
-        registry.publish({"metadata/1.root.json": metadata.documents[ROOT]})  # the log's origin contains its digest
+        registry.publish({FIRST_ROOT: metadata.documents[ROOT]})  # the log's origin contains its digest
         hub.publish(Index({}, {settings.publisher: admission}), [settings.publisher], [])
         keys.save_first_root(metadata.documents[ROOT])
         registry.create(settings)
@@ -299,13 +306,17 @@ def add(
     Raises:
         FormatError: a skill violates the specification, or the stricter rules of a registry.
         SecurityError: a skill is unsafe, has a broken signature, or has a name that belongs to another publisher.
-        Refused: a version was withdrawn or exists with other content, a signer is not admitted, or a key is missing.
+        Refused: a version was withdrawn or exists with other content, a signer is not admitted, a key is missing, or
+            a description is that of the template.
         UsageError: a key needs a passphrase; the folder of a skill contains the registry or private keys.
         SourceError: the registry or a skill does not exist.
         StateError: the disk refuses, or a tree is not in ``agreed``, since the skill changed meanwhile.
     """
     for path in skills:
         refuse_within(path, folder, signing.keys)
+    if not RegistryDir(folder).exists and len(skills) == 1 and RegistryDir(skills[0]).exists:
+        hint = f"did you swap the two? {as_command('skillhub', 'registry', 'add', skills[0], folder)}"
+        raise NotFound("there is no registry", where=folder, hint=hint)
     with opened(folder, signing) as hub:
         index = hub.index([*_readable_names(skills)] if hub.large else None)
         publishers = [publisher_of(admission, signing.time) for admission in index.admissions.values()]

@@ -26,7 +26,7 @@ from skillhub.formats.text import NAME_RULE, as_command, grouped, is_name, quote
 from skillhub.model.discovery import PartRow, Pinned, admitted, parse_listing, parse_namespaces, parse_releases
 from skillhub.model.index import Admission, Index, Release, Releases, index_path, namespace_path
 from skillhub.model.reference import check_port
-from skillhub.model.tree import Tree
+from skillhub.model.tree import SKILL_MD, Tree
 from skillhub.registry import log_writer
 from skillhub.registry.keys import RegistryKeys
 from skillhub.trust import documents as written
@@ -50,6 +50,7 @@ from skillhub.trust.roles import (
 
 # DIR/site: files for any web server; DIR/keys: see ``registry.keys``; DIR/registry.json: the settings
 
+FIRST_ROOT = "metadata/1.root.json"  # below DIR/site
 _CAP = 64 * 1024 * 1024
 _BIN_BITS_MAX = 12  # each bin is a row of the snapshot, and every client reads the snapshot
 _RESTORE = "copy the file back from the target or a backup"
@@ -114,6 +115,7 @@ class RegistryDir:
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
         self.site = os.path.join(self.path, "site")
+        self.lock = os.path.join(self.path, ".lock")
         self._settings = os.path.join(self.path, "registry.json")
 
     @contextmanager
@@ -123,7 +125,7 @@ class RegistryDir:
         Raises:
             StateError: another process has the lock, or the disk refuses.
         """
-        with files.lock(os.path.join(self.path, ".lock")), folders.swept(self.path):
+        with files.lock(self.lock), folders.swept(self.path):
             yield
 
     def create(self, settings: RegistrySettings) -> None:
@@ -149,6 +151,8 @@ class RegistryDir:
         data = files.read(self._settings, _CAP)
         if data is None:
             hint = as_command("skillhub", "registry", "init", self.path)
+            if os.path.lexists(os.path.join(self.path, SKILL_MD)):
+                hint = "this is a skill: name the registry's folder first"
             if os.path.lexists(os.path.join(self.path, "metadata")):
                 hint = "this is the site of a registry: name the folder of its operator, or the URL of the site"
             raise NotFound("there is no registry", where=self.path, hint=hint)
@@ -188,7 +192,7 @@ class RegistryDir:
         return loaded
 
     def _last_root(self, keys: RegistryKeys | None) -> bytes:
-        last = self.served("metadata/1.root.json")
+        last = self.served(FIRST_ROOT)
         if keys and keys.first_root() not in (None, last):
             hint = "restore the site; clients trust only the first root of the registry"
             raise BadMetadata("the first root differs from the copy of the offline keys", where=self.site, hint=hint)
@@ -243,7 +247,7 @@ class RegistryDir:
         Raises:
             StateError: the first root is missing.
         """
-        return Digest.of(self.served("metadata/1.root.json"))
+        return Digest.of(self.served(FIRST_ROOT))
 
     def served(self, path: str) -> bytes:
         """Return a file of the site, unverified.

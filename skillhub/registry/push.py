@@ -23,6 +23,7 @@ from skillhub.disk import files, folders
 from skillhub.errors import BadMetadata, FormatError, Refused, Rollback, StateError, UsageError
 from skillhub.formats.text import as_command, quote
 from skillhub.model.index import Index, Release
+from skillhub.model.tree import SKILL_MD
 from skillhub.registry import log_writer
 from skillhub.registry.check import check
 from skillhub.registry.log_writer import CHECKPOINT
@@ -179,7 +180,7 @@ class _Earlier:
 def _connected(folder: str, address: str, connect: Connect, now: datetime) -> Iterator[tuple[OpenRegistry, Target]]:
     with opened(folder, Signing(now=now)) as hub:
         if "://" not in address:
-            _refuse_nested(hub.registry.path, address)
+            _refuse_unfit(hub.registry.path, address)
         with closing(connect(address)) as target:
             yield hub, target
 
@@ -197,8 +198,11 @@ def _roots(hub: OpenRegistry) -> tuple[list[str], list[bytes]]:
     return paths, [hub.registry.served(path) for path in paths]
 
 
-def _refuse_nested(registry: str, address: str) -> None:
-    """Raise UsageError if one of two folders contains the other, or the target is a registry: it has keys."""
+def _refuse_unfit(registry: str, address: str) -> None:
+    """Raise UsageError if one of two folders contains the other, or the target is a skill or a registry, with keys."""
+    if os.path.lexists(os.path.join(address, SKILL_MD)):
+        hint = "name another folder, such as the web server's: the skill would publish the registry's files"
+        raise UsageError("expected a folder for a site, found a skill", where=address, hint=hint)
     own, other = (os.path.join(os.path.normcase(os.path.realpath(path)), "") for path in (registry, address))
     if own.startswith(other) or other.startswith(own) or RegistryDir(address).exists:
         hint = "name a folder that is not in the registry's and does not contain it, such as the web server's"

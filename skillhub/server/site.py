@@ -19,7 +19,6 @@ from typing import BinaryIO
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from skillhub.errors import NotFound, StateError, UsageError
-from skillhub.formats.text import as_command
 from skillhub.net.target import is_loopback
 from skillhub.registry.outputs import WITH_SEARCH, cache_control, media_type
 from skillhub.server.headers import HEADERS
@@ -297,15 +296,14 @@ def site_server(
         StateError: the address is in use, or does not belong to this machine.
     """
     if not os.path.isdir(site):
-        hint = as_command("skillhub", "registry", "init", os.path.dirname(site))
-        raise NotFound("there is no such folder", where=site, hint=f"{hint} makes a registry")
+        raise NotFound("there is no such folder", where=site)
     try:
         return _Server((host, port), site, handler)
     except OverflowError as error:
         raise UsageError(f"expected a port from 0 to 65535, found {port}") from error
     except OSError as error:
         why = error.strerror or error  # `str` would add the number
-        hint = "--port 0 takes a free port"
+        hint = "--port 0 takes a free port, --host an address of this machine"
         raise StateError(f"cannot listen: {why}", where=f"{host}:{port}", hint=hint) from error
 
 

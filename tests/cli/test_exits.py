@@ -8,6 +8,7 @@ import pytest
 
 from skillhub.cli.app import command_of
 from skillhub.cli.render import fail
+from skillhub.errors import SourceError
 
 REF = "github:release-notes"
 
@@ -416,12 +417,18 @@ def test_a_lock_version_that_is_a_string_is_refused(shell):
     assert (done.status, done.error["message"]) == (4, "expected lock format 1, found the text '1'")
 
 
+@pytest.mark.parametrize("message", ["cannot fetch it", "cannot reach the registry", "the server cannot be reached"])
+def test_the_error_about_a_server_that_nobody_reaches_says_what_to_check(message, capsys):
+    assert fail(SourceError(message), ["list"], command_of) == 3
+    assert "hint: check the address, the network and the settings of your proxy" in capsys.readouterr().err
+
+
 def test_the_hint_is_a_whole_command_that_works(shell):
     shell.write("project/skillhub.toml", '[skills]\ncode-review = "*"\n')
     hint = shell.run("bundle", "export", "x.bundle", "--json").error["hint"]
     assert hint == "skillhub install locks the skills of skillhub.toml"
     assert shell.run("install", "--yes").status == 0
     hint = shell.run("registry", "serve", "new", "--json").error["hint"]
-    assert hint == f"skillhub registry init {shell.project / 'new'} makes a registry"
-    assert shell.run(*hint.split()[1:4]).status == 0
+    assert hint == f"skillhub registry init {shell.project / 'new'}"
+    assert shell.run(*hint.split()[1:]).status == 0
     assert shell.run("load", "--path", "x", "--json").error["message"].startswith("the catalog has no skill at ")

@@ -314,6 +314,15 @@ def test_no_registry_is_made_in_the_folder_of_a_skill(shell):
     assert shell.files() == before
 
 
+@pytest.mark.parametrize("name", ["site", "keys"])
+def test_no_registry_is_made_in_a_folder_that_has_files_of_something_else_in_its_places(shell, name):
+    shell.write(f"project/{name}/index.html", "mine")
+    before = shell.files()
+    done = shell.run("registry", "init", ".", "--json")
+    assert (done.status, done.error["where"]) == (2, str(shell.project / name))
+    assert shell.files() == before
+
+
 def test_keys_in_a_repository_are_ignored_by_git_before_they_are_written(shell):
     keys = shell.project / "mine/keys"
     killer = Killer(4)
@@ -326,6 +335,12 @@ def test_keys_in_a_repository_are_ignored_by_git_before_they_are_written(shell):
     os.remove(again.error["where"])
     assert shell.run("registry", "init", "mine", "--github-pages").status == 0
     assert shell.run("registry", "check", "mine").status == 0
+
+
+def test_only_the_default_publisher_is_said_to_have_another_choice(shell):
+    for words, is_said in ((), True), (("--publisher", "acme"), False):
+        done = shell.run("registry", "init", shell.folder / f"of-{len(words)}", *words)
+        assert (done.status, "--publisher names another" in done.out) == (0, is_said), done.out
 
 
 def test_the_keys_of_a_registry_are_encrypted_with_a_passphrase(shell):
@@ -410,6 +425,15 @@ def test_serve_prints_its_url_and_writes_nothing(offered, served):
     process.terminate()
     process.communicate()
     assert offered.files() == before
+
+
+def test_serve_says_that_there_are_no_pages(shell):
+    assert shell.run("registry", "init", "new").status == 0
+    for is_said in (True, False):
+        process, _ = shell.serve(shell.project / "new")
+        process.terminate()
+        assert ("no pages; to write them: skillhub registry build " in process.communicate()[1].decode()) == is_said
+        shell.write("project/new/site/index.html", "")
 
 
 def test_the_hint_for_an_unsigned_skill_of_another_publisher_is_to_sign_it(shell):
