@@ -396,7 +396,8 @@ def registry_cosign(
     """
     from skillhub.registry.upkeep import cosign
 
-    lines = b"".join(map(read_file, files or ()))
+    hint = "a FILE has the answer of a witness; --request N prints what to send to one"
+    lines = b"".join(read_file(each, hint=hint) for each in files or ())
     key, signers, body = signed(common, None, lambda signing: cosign(folder, lines, signing, request or 0))
     asked = None if request is None else body
     if common.json:

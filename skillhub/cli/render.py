@@ -430,7 +430,7 @@ def remember_idle(common: Common, project: Project, store: Store, trees: Mapping
 # Errors: to a person as lines on stderr, to a script as JSON on stdout.
 
 CommandOf = Callable[[list[str]], tuple[str, frozenset[str]]]
-_UNREACHED = ("cannot fetch it", "the server cannot be reached")
+_UNREACHED = ("cannot fetch it", "cannot reach the", "the server cannot be reached")
 _REPORT = "this is a bug in skillhub; please report it at https://github.com/skillhub/skillhub/issues"
 
 

@@ -455,7 +455,10 @@ def delegate(folder: str, change: AdmissionChange, signing: Signing, agree: Agre
             before = hub.index([*change.names, *_released_skills(before, change.publisher)], [change.publisher])
         admission = before.admissions.get(change.publisher, Admission(publisher=change.publisher))
         if not (admission.keys or admission.certificates or change.keys or change.certificates):
-            hint = "give it one: --key FILE or --certificate FILE"
+            known, then = sorted(hub.publishers()), "to admit it: --key FILE or --certificate FILE"
+            if change.revoke:
+                then = f"there are: {', '.join(known[:8])}"
+            hint = did_you_mean(spelled_like(change.publisher, known), then)
             raise UsageError(f"{change.publisher} is not admitted, and has no key", hint=hint)
         admission = _with_revocations(_with_keys(admission, change), change, before, hub)
         index, former = _assign_names(before, replace(admission, names=admission.names | set(change.names)))

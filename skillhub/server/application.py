@@ -428,7 +428,7 @@ class Address:
             return socket.create_server((self.ip, self.port), family=family, backlog=256)
         except (OSError, OverflowError) as error:
             why = getattr(error, "strerror", None) or error
-            hint = "--port 0 takes a free port"
+            hint = "--port 0 takes a free port, --host an address of this machine"
             raise StateError(f"cannot listen: {why}", where=f"{self.host}:{self.port}", hint=hint) from error
 
 

@@ -96,7 +96,7 @@ class PublicKey:
             message, hint = "expected a public key in PEM", _HINT
             if has_private_key(pem):
                 message += ", found a private key"
-                hint = "its public half is in the file NAME.pub.pem beside it"
+                hint = "give its public half: NAME.pub.pem beside it, or from: openssl pkey -in FILE -pubout"
             raise FormatError(message, hint=hint) from error
 
     @classmethod
