@@ -199,7 +199,7 @@ def _roots(hub: OpenRegistry) -> tuple[list[str], list[bytes]]:
 
 
 def _refuse_unfit(registry: str, address: str) -> None:
-    """Raise UsageError if one of two folders contains the other, or the target is a skill or a registry, with keys."""
+    """Raise UsageError if one of two folders contains the other, or the target is a skill or a registry."""
     if os.path.lexists(os.path.join(address, SKILL_MD)):
         hint = "name another folder, such as the web server's: the skill would publish the registry's files"
         raise UsageError("expected a folder for a site, found a skill", where=address, hint=hint)
