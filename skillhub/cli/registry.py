@@ -255,8 +255,7 @@ def registry_rotate(
         common.terminal.did(f"new: {each}", "green")
     if done.gone and not common.dry_run:
         destroy = ", then destroy the old keys in keys/retired" if done.at_hand.intersection(done.gone) else ""
-        push = as_command("skillhub", "registry", "push", folder, "TARGET")
-        common.terminal.say(f"publish the site: {push}{destroy}")
+        common.terminal.say(f"{_to_publish(folder)}{destroy}")
 
 
 def registry_refresh(

@@ -175,9 +175,9 @@ def test_rotate_speaks_of_retired_keys_only_if_there_are_some(shell):
     (shell.project / "registry/keys/online/timestamp.pem").unlink()
     words = ("registry", "rotate", "registry", "timestamp")
     push = "skillhub registry push registry TARGET"
-    assert shell.run(*words).err == f"publish the site: {push}\n"
+    assert shell.run(*words).err == f"to publish that: {push}\n"
     assert not (shell.project / "registry/keys/retired").exists()
-    assert shell.run(*words).err == f"publish the site: {push}, then destroy the old keys in keys/retired\n"
+    assert shell.run(*words).err == f"to publish that: {push}, then destroy the old keys in keys/retired\n"
     assert (shell.project / "registry/keys/retired").exists()
 
 
