@@ -12,11 +12,19 @@ from skillhub.command.ports import LeftOut, Options, Outcome, Ports, ask
 from skillhub.command.state import State, read_state, read_unchecked, refuse_unknown
 from skillhub.disk.home import INTENT, LOCK
 from skillhub.errors import Refused, StateError
-from skillhub.formats.text import as_command, command, grouped
+from skillhub.formats.text import as_command, command, from_here, grouped
 from skillhub.install.admission import sources_with
 from skillhub.install.candidates import Candidate, about_skill
 from skillhub.install.commit import Change, Plan, Planner, commit, decide
-from skillhub.install.links import Linker, Linking, kept_edited, removal_questions, write_records
+from skillhub.install.links import (
+    Linker,
+    Linking,
+    copies_to_remove,
+    kept_edited,
+    removal_questions,
+    unmanaged_copies,
+    write_records,
+)
 from skillhub.install.need_questions import config_files, remove_servers
 from skillhub.install.obtain import by_lock
 from skillhub.model.hosts import Scope
@@ -305,7 +313,8 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
         write_records(replace(records, skills={**records.skills, **changed}), ports)
     skills = views_of(names, changed, state, ports)
     before = map(state.records.skills.get, names)
-    return Outcome(skills, any(not each or each.disabled_by != "user" for each in before), asked, saved=linker.saved)
+    is_new = any(not each or each.disabled_by != "user" for each in before) or any(each.steps for each in cleared)
+    return Outcome(skills, is_new, asked, _still_read(names, state, ports), saved=linker.saved)
 
 
 def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outcome:
@@ -332,7 +341,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outc
     ended = {name: f"{tense} {'forgotten' if name in forgotten else 'removed'}" for name in unlocked}
     notes = tuple(f"{name}, which {LOCK} does not name, {how}" for name, how in ended.items())
     outcome = _remove(names, state, ports, dry_run=dry_run)
-    return replace(outcome, warnings=notes, pending=dry_run and bool(unlocked))
+    return replace(outcome, warnings=(*notes, *outcome.warnings), pending=dry_run and bool(unlocked))
 
 
 def _remove_unwanted(names: Sequence[str], ports: Ports, *, dry_run: bool) -> Outcome:
@@ -381,7 +390,7 @@ def _remove(names: Sequence[str], state: State, ports: Ports, *, dry_run: bool, 
         records = remove_servers([*gone.values()], records, configured, ports)
         created_paths = mcp_config.remove_created(ports.project, records.created_paths)
         write_records(replace(records, created_paths=created_paths), ports)
-    return Outcome(skills, True, asked, saved=linker.saved)
+    return Outcome(skills, True, asked, _still_read(names, state, ports), saved=linker.saved)
 
 
 def _refuse_wanted_again(names: Iterable[str], now: State, project: Project) -> None:
@@ -461,11 +470,26 @@ def _answered(cleared: Iterable[Linking], asked: Sequence[Asked]) -> list[Linkin
 
 
 def _clearing(names: Iterable[str], state: State, ports: Ports) -> list[Linking]:
-    """Return the steps that clear the places of these skills."""
-    linker, records = Linker(ports.project, ports.store), state.records.skills
+    """Return the steps that clear the places of these skills, and that remove exact copies which no record has.
+
+    The records of a project that was copied or moved are those of its former folder.
+    """
+    linker, records, names = Linker(ports.project, ports.store), state.records.skills, {*names}
     # Keeping a copy would keep the skill enabled, so it is no choice here.
-    found = (linker.plan_removal(name, records[name]) for name in names if name in records)
-    return [replace(each, ways=("save", "take")) for each in found]
+    found = (linker.plan_removal(name, records[name]) for name in sorted(names & records.keys()))
+    cleared = [replace(each, ways=("save", "take")) for each in found]
+    without = replace(state, records=state.records.without(names))
+    for name, paths in unmanaged_copies(state.lock, state.records, ports).items():
+        if name in names and (steps := copies_to_remove(name, paths, without, ports)[0]):
+            cleared.append(Linking(name, "copy", tuple(steps), previous_tree=state.lock.skills[name].tree))
+    return cleared
+
+
+def _still_read(names: Iterable[str], state: State, ports: Ports) -> tuple[str, ...]:
+    """Return a warning for each copy of these skills in agents' folders that no record has and that stayed."""
+    left = unmanaged_copies(state.lock, state.records, ports)
+    paths = (path for name in names for path in left.get(name, ()))
+    return tuple(f"agents still read {from_here(path)}, which differs from the lock: move it away" for path in paths)
 
 
 def views_of(names: Iterable[str], records: Mapping[str, Record], state: State, ports: Ports) -> tuple[Skill, ...]:

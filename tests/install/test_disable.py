@@ -52,6 +52,21 @@ def test_disable_twice_changes_nothing(world):
     assert unlocked(world.snapshot()) == before
 
 
+@pytest.mark.parametrize("act", ["disable", "remove"])
+def test_copies_of_a_project_without_records_are_removed_if_they_are_exact(world, act):
+    """The records of a project that was copied, moved or cloned are elsewhere."""
+    here = world.on_another_machine()
+    (here.copy("plain", ".claude/skills") / "SKILL.md").write_text("mine\n")
+    outcome = getattr(here, act)("plain")
+    assert outcome.changed
+    assert not here.copy("plain").exists()
+    assert (here.copy("plain", ".claude/skills") / "SKILL.md").read_text() == "mine\n"
+    edited = here.copy("plain", ".claude/skills")
+    noted = [note for note in outcome.warnings if note.endswith(", which differs from the lock: move it away")]
+    assert len(noted) == 1
+    assert str(edited) in noted[0]
+
+
 def test_edits_are_asked_about_before_disable(world):
     (world.copy("plain") / "SKILL.md").write_text("mine\n")
     before = unlocked(world.snapshot())
