@@ -21,7 +21,7 @@ from skillhub.disk.proved import IdleCommand, ProvedFolders
 from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UsageError, hinting
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, command, deferred, did_you_mean, is_alias, quote, spelled_like
-from skillhub.model.hosts import LinkKind
+from skillhub.model.hosts import LinkKind, host
 from skillhub.model.lock import CAP, Lock
 from skillhub.model.question import Accept, McpChoice
 from skillhub.project.intent import Intent
@@ -284,10 +284,14 @@ class Enabling:
         """Return the options of a flow.
 
         Raises:
-            UsageError: a variable has no value, or ``--env-file`` names no file.
+            UsageError: a variable has no value, ``--env-file`` names no file, or there is no such agent.
         """
         from skillhub.command.ports import Options
 
+        agents = tuple(self.agent or ())
+        for each in agents:
+            if each != "all":
+                host(each)
         values = _read_env_file(self.env_file) if self.env_file else {}
         for number, word in enumerate(self.env or [], 1):
             # The word is not shown: it may be a secret value that was typed without its name.
@@ -299,7 +303,7 @@ class Enabling:
                 raise UsageError(message, hint="--env NAME=VALUE, or export NAME first and give --env NAME")
             values[name] = value if has_value else os.environ[name]
         more = {"mcp": self.mcp, "link": self.link, "dry_run": common.dry_run, **more}
-        return Options(agents=tuple(self.agent or ()), env=values, **more)
+        return Options(agents=agents, env=values, **more)
 
 
 def trusted_sources(words: list[str] | None) -> Mapping[str, Digest]:

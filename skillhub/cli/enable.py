@@ -32,10 +32,10 @@ def enable(common: Common, enabling: Enabling, names: Names, host: Host = None) 
 
     Example: skillhub enable gh-fix-ci --mcp configure
     """
+    options = enabling.options(common)
     if (outcome := _switched(common, names, host, "active")) is not None:
         show_outcome(common, outcome, "enable", "enabled")
         return 0
-    options = enabling.options(common)
     return finish(common, apply.enable(names, options, open_ports(common)), options, "enable", "enabled")
 
 
@@ -142,6 +142,8 @@ def _switched(common: Common, names: Sequence[str], host: str | None, reach: Rea
     else:
         return None
     skills = [loading.pick(catalog, name) for name in called]
+    if host is None and any(each.managed and each.scope == "project" for each in skills):
+        return None  # the lock of another project, in a folder below, has it
     writer = row if host is not None else profile("agents")
     # Codex has no settings file in a project.
     has_own = not writer.states or any(not file.path.startswith("~/") for file in writer.states)

@@ -171,3 +171,28 @@ def test_a_skill_that_another_process_removes_meanwhile_is_no_bug(shell):
     with heard_by(remove):
         done = shell.run("disable", "mine", "--json")
     assert (done.status, done.json["skills"]) == (0, [])
+
+
+def test_a_skill_of_a_project_below_is_not_switched(tmp_path):
+    shell = Here(tmp_path)
+    (shell.project / "below/.git").mkdir(parents=True)
+    assert (
+        shell.run(
+            "install", "github:code-review", "--yes", "--agent", "claude-code", cwd=shell.project / "below"
+        ).status
+        == 0
+    )
+    before = shell.files()
+    for verb in ("disable", "enable", "remove"):
+        done = shell.run(verb, "code-review", "--json")
+        assert (done.status, done.error["code"]) == (3, "not-found"), done.out
+    assert shell.files() == before
+
+
+def test_an_unknown_agent_is_a_usage_error_for_a_skill_in_no_lock_too(tmp_path):
+    shell = Here(tmp_path)
+    shell.skill("project/.agents/skills/demo")
+    assert shell.run("disable", "demo").status == 0
+    done = shell.run("enable", "--agent", "nope", "demo", "--json")
+    assert (done.status, done.error["message"]) == (2, "there is no agent 'nope'")
+    assert shell.run("enable", "demo").status == 0
