@@ -476,7 +476,7 @@ def parse_ref(text: str) -> Ref:
     if match := re.fullmatch(_SERVER, text):
         return McpConfigured(match[1])
     if "/" in head or alias in RESERVED_ALIASES:
-        raise unknown(text, "any git repository is git+https://host/repository@rev#folder")
+        raise unknown(text, "put ./ before a path; any git repository is git+https://host/repository@rev#folder")
     if (colon and not is_name(alias)) or not is_name(name) or ("@" in text and not is_range(version)):
         raise unknown(text, hint_to_name(text))
     return Named(name, alias or None, version.strip() or None)

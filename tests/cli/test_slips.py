@@ -88,6 +88,7 @@ def test_attack_a_hint_repeats_no_secret(shell, typed, more):
         ("install skillhub.lock", "a name is of a-z"),
         ("install github:code-review --agent codex,cursor", "repeat the option: --agent A --agent B"),
         ("install github:", "skillhub source show github lists what it has; put ./ before a path"),
+        ("install fo:o/my-skill", "put ./ before a path; any git repository is git+https://host/repository@rev"),
         ("install foo:bar:baz", "a name is of a-z, 0-9 and single hyphens, at most 64; put ./ before a path"),
         ("source add x http://127.0.0.1:9", "check the address, the network and the settings of your proxy"),
         ("-g install https://a:b/", "skillhub install --help shows its usage"),
