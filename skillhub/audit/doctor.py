@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from tempfile import TemporaryFile
 
 from skillhub.audit.verify import remedies, tracked_copies
 from skillhub.command.ports import Ports
@@ -31,6 +32,8 @@ from skillhub.runtime.discover import Surroundings, discover
 from skillhub.runtime.overview import section
 from skillhub.sources.configured import Source
 from skillhub.sources.history import ShownTime
+
+_ROOM = 1 << 20  # bytes that each folder of skillhub's own must have room for
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +155,13 @@ def _home(ports: Ports) -> Iterator[Check]:
         message = f"{home.state} lies in the project: who can change the repository can change whom you trust"
         yield Check("home", False, message, "let SKILLHUB_HOME name a folder outside of the project")
     for folder in (home.data, home.cache, home.state):
-        place = first_there(folder)
-        if not os.path.isdir(place) or not os.access(place, os.W_OK | os.X_OK):
-            hint = "make it writable, or set SKILLHUB_HOME to a folder that is"
-            yield Check("home", False, f"skillhub cannot write {folder}", hint)
+        try:
+            with TemporaryFile(dir=first_there(folder)) as trial:  # a file without a name
+                trial.write(bytes(_ROOM))
+                trial.flush()
+        except OSError as error:
+            hint = "make it writable and make room in it, or set SKILLHUB_HOME to a folder that has both"
+            yield Check("home", False, f"skillhub cannot write {folder}: {error.strerror}", hint)
 
 
 def _roots(agents: tuple[Host, ...], ports: Ports) -> Iterator[Root]:

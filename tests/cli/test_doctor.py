@@ -60,6 +60,16 @@ def test_a_home_that_cannot_be_written_is_a_problem(shell, tmp_path):
     assert "SKILLHUB_HOME" in problems[0]["hint"]
 
 
+def test_a_home_without_room_is_a_problem_and_nothing_is_left_there(shell):
+    before = shell.files()
+    words = ["sh", "-c", 'ulimit -f 512; exec "$@"', "sh", *shell.words_anew("doctor", "--json")]
+    done = subprocess.run(words, cwd=shell.project, env=shell.environ, capture_output=True, check=False)
+    problems = [each["message"] for each in json.loads(done.stdout)["checks"] if not each["ok"]]
+    folders = ("data", "cache", "state")
+    assert problems == [f"skillhub cannot write {shell.hub / each}: File too large" for each in folders]
+    assert (done.returncode, shell.files()) == (1, before)
+
+
 def test_attack_a_home_that_a_repository_may_bring_is_a_problem(shell):
     (shell.project / ".git").mkdir()
     done = shell.run("doctor", "--json", SKILLHUB_HOME=shell.project / ".hub")
