@@ -275,6 +275,7 @@ def _show_waiting(waiting: Sequence[Skill], outcome: Outcome, options: Options, 
         if not needs:  # of a skill that --no-enable keeps disabled
             continue
         terminal.warn(f"{skill.name} {stays} disabled; missing:")
+        needs.sort(key=lambda need: need.kind != "program")  # without its programs, no other need is asked about
         then = f"then: {common.command('enable', skill.name)}{typed}"  # once, below the last of several needs
         for need in needs:
             terminal.warn(f"  {need.kind} {need.name}", "plain")
@@ -282,7 +283,10 @@ def _show_waiting(waiting: Sequence[Skill], outcome: Outcome, options: Options, 
                 terminal.warn(Quoted(f"    {collapsed(need.description)[:_ABOUT_MAX]}"), "plain")
             ways = outcome.remedies.get((skill.name, need.spell()))
             for way in ways or how_to_satisfy(skill.name, need, skill.scope, typed):
-                terminal.warn(f"    {way.removesuffix(f', {then}') if len(needs) > 1 else way}", "dim")
+                first = " first: enable asks about the others after that" if need.kind == "program" else ""
+                terminal.warn(
+                    f"    {way.removesuffix(f', {then}')}{first}" if len(needs) > 1 else f"    {way}", "dim"
+                )
         if len(needs) > 1:
             terminal.warn(f"  {then}", "dim")
 

@@ -233,6 +233,8 @@ def test_no_variable_is_asked_for_while_a_program_is_missing(shell):
     missing = done.out.partition("stays disabled; missing:")[2]
     assert all(f"  {each}" in missing for each in ("env SOME_TOKEN", "mcp demo", "program no-such-program"))
     assert missing.count("then: skillhub enable served") == 1
+    first = "install the program no-such-program first: enable asks about the others after that"
+    assert missing.index(first) < missing.index("or type the value when asked: skillhub enable served")
     for more in (("--mcp", "skip"), ("--mcp", "configure", "--agent", "claude-code")):
         note = "it will stay disabled; missing: program no-such-program"
         assert note in shell.run(*words, *more, "--env", "SOME_TOKEN=v", "--as", "other", "--dry-run").err
