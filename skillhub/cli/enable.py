@@ -16,13 +16,20 @@ from skillhub.errors import Refused
 from skillhub.formats.text import amount, from_here
 from skillhub.install import apply
 from skillhub.install.skill_sets import SkillProfiles, save_profile, saved_profiles, use_profile
-from skillhub.model.hosts import Scope, profile, profiles
+from skillhub.model.hosts import Profile, Scope, profile, profiles
 from skillhub.model.skill import Reach, Skill
 from skillhub.runtime import loading
 from skillhub.runtime.discover import Surroundings
-from skillhub.runtime.state import set_reach
+from skillhub.runtime.state import FORMS, set_reach
 
-Host = Annotated[str | None, Arg("--host NAME", "Change this agent's own settings, for any skill that it finds.")]
+Host = Annotated[
+    str | None,
+    Arg(
+        "--host NAME",
+        "Change the settings of this agent (codex, gencode, opencode) and of skillhub, for any skill that the agent "
+        "finds; of another agent, skillhub changes none.",
+    ),
+]
 
 
 def enable(common: Common, enabling: Enabling, names: Names, host: Host = None) -> int:
@@ -148,9 +155,10 @@ def _switched(common: Common, names: Sequence[str], host: str | None, reach: Rea
     # Codex has no settings file in a project.
     has_own = not writer.states or any(not file.path.startswith("~/") for file in writer.states)
     scope: Scope = "project" if has_own and not common.user_scope else "user"
+    written: dict[str, list[str]] = {}
     if not common.dry_run:
         for skill in skills:
-            set_reach(skill, reach, scope, writer, around)
+            written[skill.name] = set_reach(skill, reach, scope, writer, around)
         _, catalog = seen_by(common, row.id, around)
         paths = [skill.path for skill in skills]  # another process may have removed one since
         skills = [now for path in paths for now in catalog.skills if now.path == path]
@@ -159,17 +167,42 @@ def _switched(common: Common, names: Sequence[str], host: str | None, reach: Rea
             hint = still_held.held.command or f"change {still_held.held.file}"
             raise Refused(still_held.why["message"], hint=hint)
     warnings: Iterator[str] = iter(())
-    if host is None:
-        warnings = _still_held(common, called, around) if reach == "active" else _still_read(common, skills)
-    return Outcome(skills=tuple(skills), changed=not common.dry_run, warnings=tuple(warnings))
+    if reach == "disabled":
+        warnings = _still_read(common, skills, row if host is not None else None)
+    elif host is None:
+        warnings = _still_held(common, called, around)
+    if not common.json:  # the copies stay as they are: the text names the files that were written instead
+        whose = "your" if scope == "user" else "this project's"
+        owners = f"{row.name} and skillhub" if host is not None and _has_settings(row) else "skillhub"
+        common.terminal.did(f"in {whose} settings of {owners}:")
+        skills = [replace(skill, links=()) for skill in skills]
+    return Outcome(tuple(skills), changed=not common.dry_run, warnings=tuple(warnings), written=written)
 
 
-def _still_read(common: Common, skills: Sequence[Skill]) -> Iterator[str]:
-    """Yield, for each skill that was switched off for skillhub alone, where agents still read it."""
+def _has_settings(agent: Profile) -> bool:
+    """Return whether skillhub writes a settings file of the agent."""
+    return any(FORMS[file.form].edit for file in agent.states)
+
+
+def _still_read(common: Common, skills: Sequence[Skill], agent: Profile | None) -> Iterator[str]:
+    """Yield where agents still read each skill that was switched off in skillhub's own state alone.
+
+    Args:
+        common: The flags.
+        skills: The skills.
+        agent: The agent that they were switched off for; None if they were switched off for every agent.
+    """
+    if agent is not None and _has_settings(agent):
+        return
+    who = "agents that do not load skills through skillhub"
     for skill in skills:
-        own = common.command("disable", skill.name, "--host", "HOST")
-        message = f"agents that do not load skills through skillhub still read {from_here(skill.file)}"
-        yield f"{message}: {own} changes an agent's own settings"
+        file = from_here(skill.file)
+        if agent is not None:
+            yield f"skillhub changes no settings of {agent.name}: {who} still read {file}"
+        else:
+            hosts = ", ".join(each for each in profiles() if _has_settings(profile(each)))
+            own = common.command("disable", skill.name, "--host", "HOST")
+            yield f"{who} still read {file}: {own} changes an agent's own settings (HOST: {hosts})"
 
 
 def _still_held(common: Common, names: Sequence[str], around: Surroundings) -> Iterator[str]:

@@ -101,7 +101,8 @@ def _show_skills(outcome: Outcome, terminal: Terminal, verbs: Sequence[str], rea
             did = ""
         else:
             did = restored if skill.name in outcome.restored else done
-        terminal.did(_done(skill, did, reasons.get(skill.name, skill.state)), "green" if skill.links else "yellow")
+        tone: Tone = "green" if skill.links or did == "enabled" else "yellow"
+        terminal.did(_done(skill, did, reasons.get(skill.name, skill.state)), tone)
         if terminal.reports:
             for place in (*skill.links, *outcome.written.get(skill.name, ())):
                 terminal.verbatim(f"  {from_here(place)}")  # a path may have blanks

@@ -448,8 +448,8 @@ def _switched_off(skill: Skill, layer: Layer) -> HoldReason | None:
     return HoldReason("disabled", "is disabled by a rule on several skills", "", file.path)
 
 
-def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile | str, around: Surroundings) -> None:
-    """Write the reach of a skill to skillhub's state, and to the agent's own file of that scope, if it has one.
+def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile | str, around: Surroundings) -> list[str]:
+    """Write a skill's reach to skillhub's state and the agent's own file of that scope, if any; return their paths.
 
     If the format of an agent's file has only on and off, the finer distinction is in skillhub's state alone.
 
@@ -495,6 +495,7 @@ def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile | str, 
                 edits.append((file, before, after))
         for file, before, after in edits:
             _write(written[file], before, after)
+    return [file.path for file, _, _ in edits]
 
 
 def _within(root: str, file: ReachFile) -> ReachFile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 
 import pytest
@@ -90,9 +91,25 @@ def test_disable_says_that_agents_still_read_a_skill_that_only_skillhub_leaves_o
     (warning,) = done.json["warnings"]
     assert warning == (
         f"agents that do not load skills through skillhub still read {PLACES[host]}/demo/SKILL.md: "
-        "skillhub disable demo --host HOST changes an agent's own settings"
+        "skillhub disable demo --host HOST changes an agent's own settings (HOST: codex, opencode, gencode)"
     )
-    assert shell.run("disable", "demo", "--host", host, "--json").json["warnings"] == []
+    warnings = shell.run("disable", "demo", "--host", host, "--json").json["warnings"]
+    still = f"agents that do not load skills through skillhub still read {PLACES[host]}/demo/SKILL.md"
+    assert warnings == ([] if host in FILES else [f"skillhub changes no settings of Claude Code: {still}"])
+
+
+def test_disable_with_host_names_the_files_and_not_the_copies(machine):
+    shell, host = machine
+    done = shell.run("disable", "demo", "--host", host, columns=400)
+    head, did, *files = done.out.splitlines()
+    whose = "your" if host == "codex" else "this project's"
+    assert head.startswith(f"in {whose} settings of ")
+    assert (head.endswith(" and skillhub:"), did) == (host in FILES, "disabled demo")
+    own, skillhubs = [shell.folder / FILES[host]] if host in FILES else [], shell.folder / "hub"
+    written = [shell.project / line.strip() for line in files]
+    assert [file for file in written if not file.is_relative_to(skillhubs)] == own
+    assert all(map(os.path.isfile, written))
+    assert any(file.is_relative_to(skillhubs) for file in written)
 
 
 def test_a_dry_run_writes_nothing(machine):
