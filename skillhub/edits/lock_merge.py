@@ -81,6 +81,11 @@ def merge(ours: Lock, theirs: Lock, base: Lock | None, allows: Allows, take: Map
         sources[alias] = ours.sources.get(alias) or theirs.sources[alias]
     # A skill that comes or goes says so of its source, too; another URL or root of a source says nothing by itself.
     moved = [each for each in source_results if each.name in ours.sources.keys() & theirs.sources.keys()]
+    for index, each in enumerate(skill_results):
+        entry = skills.get(each.name) if each.name in take else None
+        if isinstance(each, Choice) and entry is not None and not allows(each.name, entry):
+            note = f"; {INTENT} asks for another: correct its line {each.name} before skillhub install"
+            skill_results[index] = replace(each, why=f"{each.why}{note}")
     choices = tuple(result for result in (*moved, *skill_results) if isinstance(result, Choice))
     clashes = tuple(result for result in (*source_results, *skill_results) if isinstance(result, Clash))
     return Merged(Lock(skills, dict(sorted(sources.items()))), choices, clashes)
@@ -277,6 +282,9 @@ def fix(project: Project, take: Mapping[str, Side], satisfies: Satisfies, *, dry
         StateError: the disk is in the way.
     """
     with project.exclusively():
+        _refuse_conflict(project, "")
+        for package in project.packages() if project.scope == "project" else ():
+            _refuse_conflict(project, package)
         data = files.read(files.inside(project.root, LOCK), CAP) or b""
         versions = sides(data)
         if versions is None:
@@ -297,10 +305,6 @@ def fix(project: Project, take: Mapping[str, Side], satisfies: Satisfies, *, dry
 def _merged(
     ours: bytes, theirs: bytes, base: bytes | None, project: Project, take: Mapping[str, Side], satisfies: Satisfies
 ) -> Merged:
-    _refuse_conflict(project, "")
-    if project.scope == "project":
-        for package in project.packages():
-            _refuse_conflict(project, package)
     intent = project.intent()
     sides = ((ours, "ours"), (theirs, "theirs"))
     our_lock, their_lock = (Lock.parse(side, f"{project.lock_path} ({label})") for side, label in sides)
@@ -324,7 +328,7 @@ def _refuse_conflict(project: Project, package: str) -> None:
         then = command(project.scope, "lock", "fix")
         hint = f"first edit it: keep the right lines, remove <<<<<<<, |||||||, ======= and >>>>>>>; then: {then}"
         where = os.path.join(*filter(None, (project.root, package, INTENT)))
-        raise FormatError(f"{INTENT} holds a merge conflict, too", where=where, hint=hint)
+        raise FormatError(f"{INTENT} holds a merge conflict", where=where, hint=hint)
 
 
 def _base(data: bytes | None) -> Lock | None:

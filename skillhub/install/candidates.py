@@ -260,7 +260,8 @@ def locked_elsewhere(name: str, entry: Locked, found: str, scope: Scope) -> Sour
     """Return the refusal of a skill whose name the lock has from another origin."""
     keep_both = f"to have both, install it with another name: --as {name[:62].rstrip('-')}-2"
     message = f"{name} is locked from {entry.source} ({entry.origin}); found another skill of that name at {found}"
-    hint = f"{keep_both}; to replace it: {command(scope, 'remove', name)}, then install the other one"
+    hint = f"{keep_both}; to replace it: {command(scope, 'remove', name)}, then install the other one; "
+    hint += "or, if skillhub.toml names the other one, correct its line"
     return SourceMismatch(message, where=name, hint=hint)
 
 

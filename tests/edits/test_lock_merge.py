@@ -187,6 +187,14 @@ def test_take_chooses_a_side():
     assert merged(lock(a=ONE), lock(), take={"a": "theirs"}).lock.skills == {}
 
 
+def test_a_chosen_side_that_the_intent_excludes_is_reported():
+    for side, expected in (("ours", local(b"1")), ("theirs", ONE)):
+        done = merged(lock(a=local(b"1")), lock(a=ONE), None, lambda name, entry: entry == ONE, {"a": side})
+        assert done.lock.skills == {"a": expected}
+        note = "; skillhub.toml asks for another: correct its line a before skillhub install"
+        assert done.choices[0].why == f"as you chose{note if side == 'ours' else ''}"
+
+
 def test_a_source_stays_while_a_skill_needs_it():
     base = lock(ACME, a=ONE)
     done = merged(lock({}, a=None), lock(ACME, a=ONE, b=ONE), base)

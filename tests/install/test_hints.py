@@ -49,7 +49,8 @@ def test_the_hint_for_a_name_locked_from_another_source(world, scope):
         world.install(str(skill(world.folder / "two")))
     both = "to have both, install it with another name: --as plain-2"
     instead = f"to replace it: skillhub remove plain{scope}, then install the other one"
-    assert caught.value.hint == f"{both}; {instead}"
+    intent = "or, if skillhub.toml names the other one, correct its line"
+    assert caught.value.hint == f"{both}; {instead}; {intent}"
 
 
 def test_the_hint_for_a_local_skill_that_changed(world, scope):
