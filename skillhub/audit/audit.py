@@ -28,7 +28,7 @@ from skillhub.model.provenance import source_changes
 from skillhub.model.reference import Local, Named, Remote, parse_ref
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
 from skillhub.project import copies
-from skillhub.project.intent import in_full, is_fixed, sources_since
+from skillhub.project.intent import Intent, in_full, is_fixed, sources_since
 from skillhub.project.last_seen import ReleaseStatus
 from skillhub.project.project import Project
 from skillhub.runtime.agent import names_of, unmanaged_skills
@@ -106,7 +106,7 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
     state = read_unchecked(ports.project)
     state = replace(state, intent=in_full(state.intent, state.lock, ports.sources.places()))
     locations = Locations(ports.project, state.lock)
-    subjects = _subjects(request, state.lock, ports)
+    subjects = _subjects(request, state.lock, state.intent, ports)
     sources = Inquiry(state, locations, ports, refresh=request.refresh)
     sources.notes += subjects.notes
     sources.ask_registries(subjects.locked)
@@ -160,7 +160,7 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
 def looked_at(request: AuditRequest, ports: Ports) -> Iterator[tuple[str, Tree]]:
     """Yield the name in the findings and the content of each skill of an audit, except those that cannot be read."""
     lock = ports.project.lock()
-    subjects = _subjects(request, lock, ports)
+    subjects = _subjects(request, lock, Intent(), ports)
     for name in subjects.locked:
         tree = ports.store.read(lock.skills[name].tree)
         if tree is not None:
@@ -188,7 +188,7 @@ class _Subjects:
     notes: tuple[str, ...]
 
 
-def _subjects(request: AuditRequest, lock: Lock, ports: Ports) -> _Subjects:
+def _subjects(request: AuditRequest, lock: Lock, intent: Intent, ports: Ports) -> _Subjects:
     around = ports.project, ports.user_home, ports.environ
     loose, named = tuple(copies.unmanaged(*around)), unmanaged_skills(*around) if request.names else []
     is_all, is_package = request.is_all, request.is_package
@@ -207,7 +207,11 @@ def _subjects(request: AuditRequest, lock: Lock, ports: Ports) -> _Subjects:
     refuse_unknown(request.names, known, ports.project)
     used = dict.fromkeys(lock.skills[name].source for name in locked)
     aliases = [alias for alias in used if alias in lock.sources]
-    aliases += [alias for alias in ports.sources.all() if is_all and alias not in used]
+    if is_all:
+        # A project answers for the sources that it uses; the user scope for all of them.
+        wanted = {*lock.sources, *intent.sources, *(line.source for line in intent.skills.values())}
+        own = [alias for alias in ports.sources.all() if alias in wanted or ports.project.scope == "user"]
+        aliases += [alias for alias in own if alias not in used]
     return _Subjects(locked, () if request.sources_alone else unmanaged_copies, tuple(aliases), tuple(notes))
 
 

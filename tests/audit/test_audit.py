@@ -210,6 +210,17 @@ def test_another_source_than_the_locked_one_is_reported(scene, tmp_path):
     assert {rule for rule, _ in found(scene.machine, sources_alone=True)} == {"source-changed", "source-http"}
 
 
+def test_a_source_that_the_project_does_not_use_is_not_reported(scene, tmp_path):
+    other = Simulator(tmp_path / "other", "other")
+    scene.machine.sources.add("plain", "http://elsewhere.example", other.root)
+    assert found(scene.machine) == []
+    intent = Path(scene.machine.project.intent_path)
+    before = intent.read_text()
+    for text in ('[sources]\nplain = {url = "http://elsewhere.example"}\n', '[skills]\nhello = {source = "plain"}\n'):
+        intent.write_text(f"{before.partition('[skills]')[0]}{text}")
+        assert ("source-http", None) in found(scene.machine)
+
+
 @pytest.mark.parametrize(("later", "rule"), [(70, "source-expiring"), (370, "source-expired")])
 def test_an_expiring_or_expired_root_is_reported(scene, later, rule):
     later += (now() - NOW).days  # its root was made today
