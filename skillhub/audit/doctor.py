@@ -199,7 +199,7 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
     for skill in skills:
         enabling = command(ports.project.scope, "enable", skill.name)
         if skill.name in recalled:
-            message = "its registry recalled it: it must not be used"
+            message = "its registry withdrew it: it must not be used"
             yield Check(f"state of {skill.name}", False, message, recalled[skill.name])
         elif missing := [need for need in skill.requires if need.open]:
             hint = enabling

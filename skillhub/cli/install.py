@@ -338,7 +338,7 @@ def update(
             common.say_nothing_locked("update", common.wanted().skills)
         if names and not outcome.skills:
             _show_pins(names, common)
-        elif not chosen:
+        elif not (chosen or outcome.pending):
             _show_all_pins(common)
         return _BEHIND if outcome.skills or outcome.left_out or outcome.pending else 0
     options = enabling.options(common, enable=not no_enable, frozen=frozen, trusted=trusted_sources(trust_source))
@@ -358,7 +358,7 @@ def update(
     status = finish(common, outcome, options, "update", "updated")
     if names and not outcome.changed:
         _show_pins(names, common)
-    elif not chosen:
+    elif not (chosen or outcome.pending):  # the warning of a withdrawn skill has the command for its pin
         _show_all_pins(common)
     return status or (_BEHIND if outcome.pending and not common.dry_run else 0)
 

@@ -233,7 +233,7 @@ def show_changes(common: Common, outcome: Outcome) -> None:
     show_plan(common, {skill.name: outcome.changes[skill.name] for skill in outcome.skills}, terminal.out)
     if not outcome.skills:
         newest = "all skills are at the newest version that skillhub.toml allows"
-        is_held = outcome.left_out or outcome.pending
+        is_held = outcome.left_out or outcome.pending or outcome.warnings
         says = "there is no update that skillhub.toml allows" if is_held else newest
         terminal.say(f"{says}{_as_known(common)}", "dim")
 

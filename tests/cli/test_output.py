@@ -337,8 +337,11 @@ def test_a_withdrawn_release_is_shown_with_its_reason(offered, tmp_path):
     with online(registry / "site") as url:
         added = shell.run("source", "add", "acme", url, "--json", "--root", registry / "site/metadata/1.root.json")
         assert added.status == 0, added.err
-        assert shell.run("install", "acme:greeting", "--yes").status == 0
+        assert shell.run("install", "acme:greeting@1.0.0", "--yes").status == 0
         assert shell.run("registry", "yank", registry, "greeting@1.0.0", "--reason", "old").status == 0
+        done = shell.run("update", "--check")
+        assert "warning: greeting 1.0.0 was yanked: old" in done.err and "newest" not in done.err
+        assert "there is no update that skillhub.toml allows" in done.err
         done = shell.run("registry", "withdraw", registry, "greeting@1.0.0", "--reason", "it lies")
         push = f"skillhub registry push {registry} TARGET"
         assert done.out == f"greeting 1.0.0 withdrawn; to publish that: {push}\n"
@@ -353,7 +356,7 @@ def test_a_withdrawn_release_is_shown_with_its_reason(offered, tmp_path):
         done = shell.run("update")
         assert (done.status, "already up to date" in done.err) == (1, False)
         assert "withdrawn: it lies" in done.err
-        assert "yanked" not in done.out + done.err
+        assert "yanked" not in done.out + done.err and "how to change a pin" not in done.err
         done = shell.run("show", "greeting")
         assert done.status == 0
         assert "withdrawn: it lies" in done.out
@@ -362,7 +365,7 @@ def test_a_withdrawn_release_is_shown_with_its_reason(offered, tmp_path):
         assert shell.run("disable", "greeting").status == 0
         done = shell.run("doctor")
         assert (done.status, "skillhub enable" in done.out) == (1, False)
-        assert "problem  state of greeting: its registry recalled it" in done.out
+        assert "problem  state of greeting: its registry withdrew it" in done.out
         shown = shell.run("show", "greeting", "--json").json
         assert [each["withdrawn"] for each in shown["releases"]] == ["it lies"]
         assert len(shown["warnings"]) == 1
