@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -10,10 +11,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 from skillhub.cli.common import UNREADABLE, Arg, Common, Names, Strings, Verify
-from skillhub.cli.render import held_back, remember_idle, remember_outcome, show_outcome, skills_table
+from skillhub.cli.render import held_back, remember_idle, remember_outcome, show_outcome
+from skillhub.cli.terminal import Terminal
 from skillhub.disk.home import about_home
 from skillhub.errors import BadSignature, NameNotOwned, NotFound, Refused, SkillhubError, Withdrawn
 from skillhub.formats.text import as_command, command, from_here
+from skillhub.model.tree import SIGNATURE
 from skillhub.project import copies
 from skillhub.project.intent import is_from
 from skillhub.project.project import Project
@@ -163,7 +166,7 @@ def list_(common: Common) -> None:
     lost = [path for skill in present for path in skill.links if not os.path.lexists(path)]
     held |= dict.fromkeys(missing, "missing")
     if found.skills:
-        skills_table(_as_shown(found.skills, common), common.terminal, held)
+        _skills_table(_as_shown(found.skills, common), common.terminal, held)
     elif wanted is not UNREADABLE and not wanted.skills:
         example = common.command("install", "github:code-review" if "github" in common.sources.all() else "REF")
         common.terminal.say(f"no skills are installed here; to install one: {example}")
@@ -188,9 +191,41 @@ def list_(common: Common) -> None:
     if found.users:
         common.terminal.out("")
         common.terminal.out("In the user scope, for every project (skillhub list --global):", "bold")
-        skills_table(found.users, common.terminal)
+        _skills_table(found.users, common.terminal)
     _warn_of(found, common)
     _remember(found, common)
+
+
+def _skills_table(skills: Sequence[Skill], terminal: Terminal, reasons: Mapping[str, str] | None = None) -> None:
+    """Show skills as rows; ``reasons`` says by name why no agent reads a skill, unless the user disabled it.
+
+    An unmanaged skill that shares its name with another row has its folder beside it.
+    """
+    rows_of_name = Counter(skill.name for skill in skills)
+    rows = []
+    for skill in skills:
+        folder = f" {from_here(skill.path or '')}" if rows_of_name[skill.name] > 1 else ""
+        source = skill.source or f"(unmanaged){folder}"
+        signer = f"{_signer(skill)}{', patched' if skill.patch else ''}"
+        state = _state(skill, reasons or {})
+        rows.append((skill.name, skill.version or "-", source, state, signer, skill.description))
+    terminal.table(("NAME", "VERSION", "SOURCE", "STATE", "SIGNED BY", "DESCRIPTION"), rows, is_short=True)
+
+
+def _signer(skill: Skill) -> str:
+    """Return the name of the signer, if this machine has verified it; ``list`` hashes no unmanaged skill."""
+    if skill.signed_by:
+        return skill.signed_by[0].named(skill.vouched_by)
+    is_unchecked = not skill.managed and skill.path and os.path.lexists(os.path.join(skill.path, SIGNATURE))
+    return "not checked" if is_unchecked or skill.claimed_by else "unsigned"
+
+
+def _state(skill: Skill, reasons: Mapping[str, str]) -> str:
+    conditions = {"known bad": skill.known_bad, "withdrawn": skill.withdrawn, "edited": skill.edited}
+    for condition, why in conditions.items():
+        if why:
+            return condition
+    return reasons.get(skill.name, skill.state) if skill.managed else skill.state  # a copy may have a locked name
 
 
 def _remember(found: InstalledSkills, common: Common) -> None:

@@ -19,7 +19,6 @@ from skillhub.model.finding import NO_PARSER, Finding, at_least
 from skillhub.model.lock import Signer
 from skillhub.model.question import chosen_edit, how_to_answer, refusal
 from skillhub.model.reference import masked
-from skillhub.model.tree import SIGNATURE
 
 if TYPE_CHECKING:
     from skillhub.command.ports import LeftOut, Options, Outcome, Ports
@@ -322,38 +321,6 @@ def held_back(waiting: Collection[str], project: Project) -> dict[str, str]:
         elif record is not None and record.disabled_by == "needs":
             held[name] = "needs open"
     return held
-
-
-def skills_table(skills: Sequence[Skill], terminal: Terminal, reasons: Mapping[str, str] | None = None) -> None:
-    """Show skills as rows; ``reasons`` says by name why no agent reads a skill, unless the user disabled it.
-
-    An unmanaged skill that shares its name with another row has its folder beside it.
-    """
-    rows_of_name = Counter(skill.name for skill in skills)
-    rows = []
-    for skill in skills:
-        folder = f" {from_here(skill.path or '')}" if rows_of_name[skill.name] > 1 else ""
-        source = skill.source or f"(unmanaged){folder}"
-        signer = f"{_signer(skill)}{', patched' if skill.patch else ''}"
-        state = _state(skill, reasons or {})
-        rows.append((skill.name, skill.version or "-", source, state, signer, skill.description))
-    terminal.table(("NAME", "VERSION", "SOURCE", "STATE", "SIGNED BY", "DESCRIPTION"), rows, is_short=True)
-
-
-def _signer(skill: Skill) -> str:
-    """Return the name of the signer, if this machine has verified it; ``list`` hashes no unmanaged skill."""
-    if skill.signed_by:
-        return skill.signed_by[0].named(skill.vouched_by)
-    is_unchecked = not skill.managed and skill.path and os.path.lexists(os.path.join(skill.path, SIGNATURE))
-    return "not checked" if is_unchecked or skill.claimed_by else "unsigned"
-
-
-def _state(skill: Skill, reasons: Mapping[str, str]) -> str:
-    conditions = {"known bad": skill.known_bad, "withdrawn": skill.withdrawn, "edited": skill.edited}
-    for condition, why in conditions.items():
-        if why:
-            return condition
-    return reasons.get(skill.name, skill.state) if skill.managed else skill.state  # a copy may have a locked name
 
 
 def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: str) -> int:
