@@ -311,10 +311,13 @@ def _catalog(skills: Sequence[Skill], roots: tuple[Root, ...], ports: Ports) -> 
     aliases = [link for skill in (*skills, *users) if skill.own_name for link in skill.links]
     catalog = Catalog.of([*enabled, *users, *loose], unnamed(discovered.problems, aliases))
     waiting = {skill.name for skill in skills if skill.state == "disabled"}
+    unagreed = not_agreed(ports.project)
+    asks = f"{command(ports.project.scope, 'install')} asks about it: agreement belongs to the path of the project"
     for skill in discovered.skills:
         if strangers.intersection(skill.links) and skill.name in waiting:
-            message = f"{skill.links[0]}: it has the name of {skill.name}, which is locked and disabled"
-            yield Check("skill", False, message, "remove it")
+            held, way = ("not agreed to here", asks) if skill.name in unagreed else ("disabled", "remove this folder")
+            message = f"{skill.links[0]}: it has the name of {skill.name}, which is locked and {held}"
+            yield Check("skill", False, message, way)
     for problem in catalog.problems:
         line = f":{problem.line}" if problem.line else ""
         is_ok = problem.level == "warning"

@@ -175,8 +175,7 @@ def list_(common: Common) -> None:
     for fact, way in state.disagreements(common.command("install")):
         common.terminal.out(f"{fact}: {way}", "yellow")
     if names := sorted(name for name in held if held[name] == "not agreed to"):
-        asks = f"{common.command('install')} asks about them"
-        common.terminal.out(f"not agreed to on this machine: {', '.join(names)}; {asks}", "yellow")
+        common.terminal.out(_without_consent(names, common), "yellow")
     if names := sorted(name for name in held if held[name] == "needs open"):
         lists = f"{common.command('enable', *names)} lists them"
         common.terminal.out(f"with open needs: {', '.join(names)}; {lists}", "yellow")
@@ -226,6 +225,13 @@ def _state(skill: Skill, reasons: Mapping[str, str]) -> str:
         if why:
             return condition
     return reasons.get(skill.name, skill.state) if skill.managed else skill.state  # a copy may have a locked name
+
+
+def _without_consent(names: Sequence[str], common: Common) -> str:
+    """Return the line that names skills without consent here, with the command that asks about them."""
+    path = "agreement belongs to the path of the project, so it asks again after a move or a copy"
+    asks = f"{common.command('install')} asks about them"
+    return f"not agreed to on this machine: {', '.join(names)}; {asks} ({path})"
 
 
 def _remember(found: InstalledSkills, common: Common) -> None:
@@ -390,8 +396,7 @@ def sync(common: Common, verify: Verify = False) -> int:
     waiting = copies.not_agreed(ports.project)
     show_outcome(common, outcome, "sync", "synced", dict.fromkeys(waiting, "not agreed to"))
     if waiting and not common.json:
-        asks = f"{common.command('install')} asks about them"
-        common.terminal.warn(f"not agreed to on this machine: {', '.join(waiting)}; {asks}", "plain")
+        common.terminal.warn(_without_consent(waiting, common), "plain")
     if not (verify or waiting):
         remember_outcome(common, outcome, ports)
     return Refused.exit_code if outcome.left_out and not common.dry_run else 0

@@ -43,6 +43,17 @@ def test_a_new_machine_has_no_problems(shell):
     assert shell.files() == before
 
 
+def test_a_copied_project_is_told_that_agreement_belongs_to_its_path(shell):
+    assert shell.run("install", REF, "--yes").status == 0
+    shutil.copytree(shell.project, shell.folder / "other")
+    says = "agreement belongs to the path of the project"
+    there = ("--project", str(shell.folder / "other"))
+    done = shell.run("doctor", *there)
+    assert "has the name of release-notes, which is locked and not agreed to here" in done.out
+    assert f"asks about it: {says}" in " ".join(done.out.split())
+    assert says in shell.run("list", *there).out and says in shell.run("sync", *there).err
+
+
 def test_a_locked_source_that_the_user_removed_is_a_note(shell):
     assert shell.run("install", REF, "--yes").status == shell.run("source", "remove", "github", "--yes").status == 0
     found, _ = checks(shell)

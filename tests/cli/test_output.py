@@ -685,7 +685,8 @@ def test_skills_without_consent_are_restored_by_install_and_not_sync(cloned):
     assert {each["severity"] for each in missing} == {"high"}
     assert [each["hint"] for each in missing] == ["skillhub install asks about it, and enables it"] * 2
     assert cloned.run("list").out.endswith(
-        "not agreed to on this machine: code-review, release-notes; skillhub install asks about them\n"
+        "not agreed to on this machine: code-review, release-notes; skillhub install asks about them "
+        "(agreement belongs to the path of the project, so it asks again after a move or a copy)\n"
     )
     done = cloned.run("sync")
     assert done.status == 0 and "synced code-review 1.0.0: not agreed to\n" in done.out
