@@ -141,7 +141,8 @@ def self_uninstall(common: Common) -> None:
         }
         return common.answer("self uninstall", value)
     for each in gone:
-        common.terminal.did(f"{common.would('remove', 'removed')} {each.kind}: {each.path} {each.name}".strip())
+        note = f" ({each.name})" if each.name else ""
+        common.terminal.did(f"{common.would('remove', 'removed')} {each.kind}: {each.path}{note}")
     for each in kept:
         common.terminal.out(f"stays: {each.path}: {each.kept}", "yellow")
     for line in found.left:

@@ -446,11 +446,13 @@ def _show_unanswered(
     are_few = len([each for each in unanswered if each.row]) <= _LISTED
     for question in unanswered:
         # A person who was not asked must read the question before they agree by a flag.
-        how, is_finding = how_to_answer(question, flags), question.kind in ("finding", "critical-finding")
+        how = how_to_answer(question, flags)
+        has_facts = question.kind in ("finding", "critical-finding", "local-edit", "uninstall")
         is_said = len(unanswered) == 1 and question.message in error.message and how in (error.hint or "")
-        if is_finding or not is_said:
-            terminal.prose(f"unanswered: {masked(question.message)} [{how}]", 2)
-        if is_finding:
+        if has_facts or not is_said:
+            chosen = f", which chooses {question.ways[0]}" if question.ways else ""
+            terminal.prose(f"unanswered: {masked(question.message)} [{how}{chosen}]", 2)
+        if has_facts:
             for line in question.details:
                 terminal.prose(line, 4)
         elif question.row and are_few:

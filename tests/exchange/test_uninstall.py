@@ -56,6 +56,9 @@ def test_uninstall_removes_all_of_skillhub_and_keeps_project_files(here):
     before = left(here)
     would = here.run("self", "uninstall", "--dry-run", "--json").json
     assert (would["changed"], left(here)) == (False, before)
+    asked = here.run("self", "uninstall").err
+    assert "unanswered: Remove all of this? [--yes]" in asked
+    assert f"    folder: {here.hub / 'data'}\n" in asked
     refused = here.run("self", "uninstall", "--json")
     assert (refused.status, refused.json["questions"][0]["kind"], left(here)) == (6, "uninstall", before)
     done = here.run("self", "uninstall", "--yes", "--json")
@@ -142,7 +145,7 @@ def test_attack_edited_changed_or_foreign_files_stay(here):
     here.write("project/.claude/skills/loose/SKILL.md", "---\nname: loose\ndescription: x\n---\n")
     assert here.run("key", "new", SKILLHUB_PASSPHRASE="x").status == 0
     would = here.run("self", "uninstall", "--dry-run").out
-    assert f"would remove folder: {here.hub / 'state'} all but what stays\n" in would
+    assert f"would remove folder: {here.hub / 'state'} (all but what stays)\n" in would
     assert f"stays: {here.hub / 'state/keys'}: your signing keys\n" in would
     done = here.run("self", "uninstall", "--yes", "--json").json
     assert {(each["path"], each["why"]) for each in done["kept"]} == {
