@@ -79,6 +79,7 @@ def install(
 ) -> int:
     """Find skills, verify and scan them, ask, then store, lock and enable them; all or none.
 
+    If it is stopped while it writes, such as by a full disk, `skillhub sync` finishes the rest.
     Without REF, install the skills of skillhub.lock and skillhub.toml, and remove those that
     skillhub.toml no longer wants. A skill with an open need is stored and locked but stays
     disabled: exit status 6. For a source with several skills, pass --skill or --all; --all
