@@ -9,12 +9,13 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from sys import maxsize
 from typing import Final, Literal, get_args
 
 from skillhub.formats.text import deferred, packaged, words
-from skillhub.scan.views import EXECUTABLE_MAGIC, LazyPattern, Literals, register
+from skillhub.scan.views import EXECUTABLE_MAGIC, LazyPattern, Letters, Literals, register
 
 # The search for patterns takes time linear in the size of the file.
 # A pattern is searched in the bytes of a file in lower case, with the line ends blanked that a shell would join, and
@@ -184,6 +185,36 @@ def line_patterns(
                 LazyPattern(_with_any_blanks(then)) if then else None,
                 judge,
             )
+
+
+# Acts: the patterns that count only where a command begins.
+_BEGINS: Final = deferred(
+    rb"(?:^|[;&|({])\s{0,4}(?:(?:" + "|".join(WRAPPERS).encode() + rb")\s{1,4}(?:-\w+\s{1,4})*)*(?:(?:/\w+)*/)?$"
+)
+_COMMAND_MAX: Final = 500
+
+
+def _begins(context: MatchContext) -> str | None:
+    return THE_RULE if _BEGINS.search(context.before) else None
+
+
+_ACTS: Final = tuple(
+    (rule, pattern)
+    for rule, rows in PATTERNS["rules"].items()
+    for pattern in line_patterns(
+        [row for row in rows if row.get("judge") in ("is_run", "is_deleted")],
+        {"is_run": _begins, "is_deleted": _begins},
+    )
+)
+
+
+@lru_cache(1 << 12)
+def act_of(text: str) -> str | None:
+    """Return the rule that a text falls under if a program runs it as a command; elsewhere it is only a text."""
+    lowered = text[:_COMMAND_MAX].lower().encode("utf-8", "replace")
+    known = Letters(lowered).literals
+    acts = (rule for rule, pattern in _ACTS if pattern.may_match(known) and any(pattern.matches(lowered)))
+    return next(acts, None)
 
 
 # Signs, the phrases of ``phrases.json``.

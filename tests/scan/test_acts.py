@@ -159,6 +159,59 @@ def test_attack_an_act_of_one_kind_of_program_is_found(rule, path, text):
     assert rule in seen({path: text})
 
 
+# Programs that keep a command and run it later.
+KEPT = [
+    ("a.py", 'import os\nSTEPS = ["ls", "COMMAND"]\nos.system(STEPS[1])'),
+    (
+        "a.py",
+        'import os\nSTEPS = {\n    "show": "ls",\n    "clean": "COMMAND",\n}\nfor name, step in STEPS.items():\n    os.popen(step)',
+    ),
+    (
+        "a.py",
+        'import subprocess\n\n\nclass Step:\n    line = "COMMAND"\n\n    def go(self):\n        subprocess.run(self.line, shell=True)',
+    ),
+    ("a.py", 'import os\n\n\ndef run(step):\n    os.system(step)\n\n\nline = "COMMAND"\nrun(line)'),
+    (
+        "a.js",
+        "const { execSync } = require('child_process');\nconst steps = ['ls', 'COMMAND'];\nfor (const step of steps) execSync(step);",
+    ),
+    ("a.js", "const run = require('child_process').exec;\nconst steps = { clean: 'COMMAND' };\nrun(steps.clean);"),
+    ("a.sh", 'steps=("ls" "COMMAND")\nfor step in "${steps[@]}"; do eval "$step"; done'),
+    ("a.sh", 'declare -A steps=([clean]="COMMAND")\neval "${steps[clean]}"'),
+    ("a.rb", 'steps = ["ls", "COMMAND"]\nfor step in steps do\n  system(step)\nend'),
+    ("a.php", "<?php\n$steps = ['clean' => 'COMMAND'];\nsystem($steps['clean']);"),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "command"), [("SH405", "rm -rf ~/"), ("SH409", "ufw disable"), ("SH411", "history -c")]
+)
+@pytest.mark.parametrize(("path", "text"), KEPT)
+def test_attack_a_command_that_is_kept_and_run_later_is_found(path, text, rule, command):
+    assert rule in seen({path: text.replace("COMMAND", command)})
+
+
+def test_attack_a_list_of_words_that_is_kept_and_run_later_is_found():
+    assert "SH405" in seen(
+        {"a.py": 'import subprocess\nSTEPS = [["ls"], ["rm", "-rf", "/"]]\nfor s in STEPS:\n    subprocess.run(s)'}
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.py", 'import os\nDENIED = ["rm -rf ~/"]\n\n\ndef run(line):\n    if line not in DENIED:\n        os.system(line)'),
+        ("a.py", 'import subprocess\nfor line in ("rm -rf ~/", "ufw disable"):\n    subprocess.run(f"./guard.sh \'{line}\'", shell=True)'),
+        ("a.py", 'import subprocess\nfor line in ("rm -rf ~/", "ufw disable"):\n    subprocess.run(["./guard.sh"], input=line)'),
+        ("a.py", 'import subprocess\nwords = ["grep", "rm -rf ~/", "notes.txt"]\nsubprocess.run(words)'),
+        ("a.js", "const DENIED = ['rm -rf ~/'];\nfunction run(line) {\n  if (DENIED.some(each => line.includes(each))) return;\n  execSync(line);\n}"),
+        ("a.py", 'import os\nSTEPS = ["ls", "rm -rf build/"]\nos.system(STEPS[1])'),
+    ],
+)  # fmt: skip
+def test_a_command_that_is_kept_and_not_run_is_accepted(path, text):
+    assert seen({path: text}) == set()
+
+
 @pytest.mark.parametrize(
     ("path", "text"),
     [

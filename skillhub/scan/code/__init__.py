@@ -34,6 +34,7 @@ from skillhub.scan.pattern import (
     WRAPPERS,
     AddressKind,
     Language,
+    act_of,
     first_language,
     is_installer,
     kind_of,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from skillhub.scan.code.flow import Flow, Place
 
 # Increase it with every change of the findings; it is part of the key of cached scans.
-RULES_VERSION: Final = 72
+RULES_VERSION: Final = 73
 # Literals of programs, in lower case and without blanks; ``^`` stands for a blank between two words.
 # "takes": they read the user's data. "hides": they hide their purpose, or run data as code. "sends": they send data.
 # "runs": commands that run what another command prints; of interest only in a file that also sends or fetches.
@@ -160,7 +161,7 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     def search_text(text: str, place: Place) -> None:
         sightings.update((Sighting(rule, *place), None) for rule in searched(text))
 
-    flow = Flow(search_text, _is_anybodys, is_installer)
+    flow = Flow(search_text, _is_anybodys, is_installer, act_of)
     reader = Reader(flow, {_stem(source.path): source.path for source in files})
     for source in listed:
         flow.lists(source.path, source.parsed(_listed))

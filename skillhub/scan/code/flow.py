@@ -8,6 +8,7 @@ followed over every edge at most once, so the work is linear in the size of the 
 from __future__ import annotations
 
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
@@ -203,6 +204,7 @@ class Flow:
         search_text: As the attribute.
         is_anybodys: Whether a text in lower case has an address at which anybody can publish.
         is_installer: Whether an address in lower case is the installer of a well-known project.
+        act_of: Returns the rule that a text falls under as a command, or None.
 
     Attributes:
         search_text: Searches a text that a program composes or decodes, as if it stood in the file; may be replaced.
@@ -214,8 +216,10 @@ class Flow:
         search_text: Callable[[str, Place], None],
         is_anybodys: Callable[[str], bool],
         is_installer: Callable[[str], bool],
+        act_of: Callable[[str], str | None],
     ) -> None:
         self.search_text, self._is_anybodys, self._is_installer = search_text, is_anybodys, is_installer
+        self._act_of = act_of
         self.direct_findings: set[tuple[str, Place]] = set()
         self._edges: defaultdict[Node, list[tuple[Node, bool]]] = defaultdict(list)
         self._marks: defaultdict[str, dict[Node, Place]] = defaultdict(dict)
@@ -253,6 +257,13 @@ class Flow:
             self.mark("odd", node, place)
         if meaning.file:
             self.join(("file", meaning.file), node)
+        if rule := self._act_of(text):
+            self.mark(f"act {rule}", node, place)
+
+    def words(self, texts: Iterable[str], node: Node, place: Place) -> None:
+        """Add a list of fixed texts, which may be the words of a command, that flows into ``node``."""
+        if rule := self._act_of(shlex.join(texts)):
+            self.mark(f"words {rule}", node, place)
 
     def lists(self, path: str, texts: Iterable[str]) -> None:
         """Add a file of data, if its texts are the paths of several kinds of credentials."""
@@ -431,7 +442,8 @@ class Flow:
         stops = set(self._changes["read"]) if kind.startswith(("at ", "listed ")) or kind in _NAMED else set[Node]()
         if kind == "downloaded" or kind in _NAMED:
             stops |= self._named["file" if kind in _NAMED else "printed"]
-        if kind == "answer":  # a part of it is followed, unless a fixed command has it as an argument
+        # A part of them is followed, unless a fixed command has it as an argument.
+        if kind == "answer" or kind.startswith(("act ", "words ")):
             stops = self._composed
         reached = dict(self._marks[kind])
         queue = list(reached)
@@ -449,6 +461,9 @@ def _judge(sink: str, kinds: dict[str, Place]) -> Iterator[tuple[str, Place]]:
     for rule, needed in _RULES_BY_SINK.get(sink, ()):
         if needed <= kinds.keys():
             yield rule, kinds[min(needed)]
+    if sink in ("eval", "line", "whole line", "words"):
+        form = "words " if sink == "words" else "act "
+        yield from ((kind.removeprefix(form), origin) for kind, origin in kinds.items() if kind.startswith(form))
     if sink in ("eval", "feed") and (origin := kinds.get("decoded") or kinds.get("unpacked")):
         yield "SH104", origin
     if sink in ("command", "load") and (origin := kinds.get("unpacked")):

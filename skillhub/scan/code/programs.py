@@ -198,6 +198,12 @@ class Program:
         if isinstance(node.value, str | bytes):
             self._flow.text(text_of(node.value), into, self._place(node))
 
+    def _listed(self, node: ast.List | ast.Tuple, into: Node, scope: _Scope) -> None:
+        texts = [each.value for each in node.elts if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        if len(texts) == len(node.elts) > 1:
+            self._flow.words(texts, into, self._place(node))
+        self._visit_children(node, into, scope)
+
     def _sum(self, node: ast.BinOp | ast.JoinedStr, into: Node, scope: _Scope) -> None:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
             self._add_path(chain(node, ast.Div), into, node)
@@ -325,6 +331,8 @@ class Program:
                 self._flow.sink("write", value, self._place(node))
             if number == 0 and (is_line or self._names.dotted(node.func) in _LINES):
                 self._flow.sink("line", value, self._place(node))
+            elif number == 0 and _COMMANDS.match(self._names.dotted(node.func)):
+                self._flow.sink("words", value, self._place(node))
             self._flow.join(value, (home, "given", last, key) if home else arguments)
             if home:
                 self._flow.join(value, arguments)
@@ -537,6 +545,7 @@ class Program:
 _HANDLERS: Final[dict[type[ast.AST], Callable[..., None]]] = {
     ast.IfExp: Program._conditional,
     ast.Constant: Program._constant,
+    **dict.fromkeys((ast.List, ast.Tuple), Program._listed),
     ast.BinOp: Program._sum,
     ast.JoinedStr: Program._sum,
     ast.Name: Program._loaded,
