@@ -15,7 +15,7 @@ FOUND = {
     "agent-demands": 21,
     "behind-the-back": 23,
     "credentials-sent": 22,
-    "data-leak-prose": 16,
+    "data-leak-prose": 19,
     "destruction": 12,
     "disguised-program": 12,
     "download-and-run": 18,
