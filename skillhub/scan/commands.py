@@ -237,7 +237,7 @@ def _dependency(context: MatchContext) -> str | None:
 
 
 def _go_module(context: MatchContext) -> str | None:
-    """Judge the module that Go fetches and builds, whose name begins with its host; or a repository of hooks."""
+    """Judge what a tool fetches by a name that begins with its host: a module of Go, hooks, an image."""
     name = context.first.split()[-1].strip(b"\"'")
     return _by_owner(name if b"://" in name else b"https://" + name, "SH117")
 

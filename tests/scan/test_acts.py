@@ -136,6 +136,8 @@ FILES = {
     "SH117": [
         ("a.py", 'open(path, "a").write("registry=https://c.invalid/\\n")'),
         ("a.sh", "conda install -y -c https://c.invalid/main u"),
+        ("a.sh", "docker run -d --name u -v /var/run/docker.sock:/var/run/docker.sock r.c.invalid/u:latest"),
+        ("compose.yaml", "services:\n  u:\n    image: r.c.invalid/u\n    volumes:\n      - ~/:/h\n"),
         ("a.sh", "helm repo add u https://c.invalid/charts"),
         ("a.sh", "kubectl apply -n u -f https://c.invalid/u.yaml"),
         ("a.sh", "nix --extra-experimental-features flakes run git+https://c.invalid/u"),
@@ -235,6 +237,8 @@ def test_a_command_that_is_kept_and_not_run_is_accepted(path, text):
         ("a.js", "rmSync('/tmp/u', { recursive: true });\nconst FOLDERS = ['Documents', 'Pictures'];\nprint(FOLDERS);"),
         ("a.py", "c.containers.run('u', volumes={'/': {'bind': '/h', 'mode': 'ro'}, '/srv': {'bind': '/s'}})"),
         ("a.sh", "until (exec 3<>/dev/tcp/localhost/5432) 2>/dev/null; do sleep 1; done"),
+        ("a.sh", "docker run --rm -v ./notes.md:/n -v /var/run/docker.sock:/var/run/docker.sock ghcr.io/a/b\ndocker pull portainer/portainer-ce:2"),
+        ("compose.yaml", "services:\n  u:\n    image: quay.io/a/b\n  v:\n    image: localhost:5000/a\n"),
         ("a.sh", "helm repo add ingress-nginx https://kubernetes.github.io/ingress-nginx\nttyd -p 7681 zsh"),
         ("a.sh", "kubectl create clusterrolebinding a --clusterrole=view --serviceaccount=a:default\ncat a > ~/.local/bin/a"),
         ("a.sh", "conda install -c https://conda.anaconda.org/conda-forge u\nnix run nixpkgs#hello -- https://c.invalid"),

@@ -30,7 +30,7 @@ FOUND = {
     "prompt-injection": 12,
     "recorded": 5,
     "reverse-shell": 16,
-    "safety-off": 16,
+    "safety-off": 17,
     "supply-chain": 20,
 }
 

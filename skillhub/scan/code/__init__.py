@@ -48,15 +48,16 @@ if TYPE_CHECKING:
     from skillhub.scan.code.flow import Flow, Place
 
 # Increase it with every change of the findings; it is part of the key of cached scans.
-RULES_VERSION: Final = 74
+RULES_VERSION: Final = 75
 # Literals of programs, in lower case and without blanks; ``^`` stands for a blank between two words.
 # "takes": they read the user's data. "hides": they hide their purpose, or run data as code. "sends": they send data.
 # "runs": commands that run what another command prints; of interest only in a file that also sends or fetches.
-# "acts": they change what runs later on the machine.
+# "acts": they change what runs later on the machine. "keeps": commands that erase, or switch protections off.
 # "loads": loaders of code and of data that can contain code; of interest only in a skill that also sends or fetches.
 SIGNS: Final = {
     kind: Literals(*" ".join(lines).encode().split()) for kind, lines in packaged("scan/signs.json").items()
 }
+_ALONE: Final = frozenset(("hides", "acts", "keeps"))  # a file is read for one of these by itself
 _NO_MARKS: Final = b"abcdefghijklmnopqrstuvwxyz0123456789_.,-\n"
 # The other characters of each sign; a text without these is not searched for the sign.
 _MARKS: Final = {sign: {*sign.translate(None, _NO_MARKS)} for group in SIGNS.values() for sign in group.all}
@@ -150,7 +151,7 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     relevant = [
         source
         for source, present in signs.items()
-        if (present and (all_are or present & {"hides", "acts"})) or not data.isdisjoint(source.letters_read.words)
+        if (present and (all_are or present & _ALONE)) or not data.isdisjoint(source.letters_read.words)
     ]
     if not relevant:
         return
@@ -161,7 +162,7 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     def search_text(text: str, place: Place) -> None:
         sightings.update((Sighting(rule, *place), None) for rule in searched(text))
 
-    flow = Flow(search_text, _is_anybodys, is_installer, act_of)
+    flow = Flow(search_text, _is_anybodys, is_installer, act_of if "keeps" in kinds else None)
     reader = Reader(flow, {_stem(source.path): source.path for source in files})
     for source in listed:
         flow.lists(source.path, source.parsed(_listed))

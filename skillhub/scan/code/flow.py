@@ -204,7 +204,7 @@ class Flow:
         search_text: As the attribute.
         is_anybodys: Whether a text in lower case has an address at which anybody can publish.
         is_installer: Whether an address in lower case is the installer of a well-known project.
-        act_of: Returns the rule that a text falls under as a command, or None.
+        act_of: Returns the rule that a text falls under as a command, or None; None itself if the skill keeps none.
 
     Attributes:
         search_text: Searches a text that a program composes or decodes, as if it stood in the file; may be replaced.
@@ -216,7 +216,7 @@ class Flow:
         search_text: Callable[[str, Place], None],
         is_anybodys: Callable[[str], bool],
         is_installer: Callable[[str], bool],
-        act_of: Callable[[str], str | None],
+        act_of: Callable[[str], str | None] | None,
     ) -> None:
         self.search_text, self._is_anybodys, self._is_installer = search_text, is_anybodys, is_installer
         self._act_of = act_of
@@ -257,12 +257,12 @@ class Flow:
             self.mark("odd", node, place)
         if meaning.file:
             self.join(("file", meaning.file), node)
-        if rule := self._act_of(text):
+        if self._act_of and (rule := self._act_of(text)):
             self.mark(f"act {rule}", node, place)
 
     def words(self, texts: Iterable[str], node: Node, place: Place) -> None:
         """Add a list of fixed texts, which may be the words of a command, that flows into ``node``."""
-        if rule := self._act_of(shlex.join(texts)):
+        if self._act_of and (rule := self._act_of(shlex.join(texts))):
             self.mark(f"words {rule}", node, place)
 
     def lists(self, path: str, texts: Iterable[str]) -> None:
