@@ -299,7 +299,7 @@ class Enabling:
             if has_value and not _VARIABLE.fullmatch(name):
                 raise UsageError(f"--env number {number} is not of the form NAME=VALUE", hint=_A_NAME)
             if not has_value and name not in os.environ:
-                message = f"--env number {number} has no value, and that variable is not set"
+                message = f"--env number {number} is no NAME=VALUE, and no variable of that name is set"
                 raise UsageError(message, hint="--env NAME=VALUE, or export NAME first and give --env NAME")
             values[name] = value if has_value else os.environ[name]
         more = {"mcp": self.mcp, "link": self.link, "dry_run": common.dry_run, **more}

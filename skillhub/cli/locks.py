@@ -28,6 +28,7 @@ from skillhub.edits.lock_merge import Choice, Side
 from skillhub.errors import Refused, UsageError, hinting
 from skillhub.exchange import adopt as adopting
 from skillhub.exchange import other_locks
+from skillhub.formats.text import amount
 from skillhub.install import patches
 from skillhub.install.resolve import satisfies
 from skillhub.model.lock import CAP
@@ -127,9 +128,11 @@ def lock_export(
     Example: skillhub lock export --format cyclonedx -o skills.cdx.json
     """
     module = optional("skillhub.exchange.sbom", "sbom", "a bill of materials needs")
-    data: bytes = getattr(module, form)(common.open_project().lock(), epoch())
+    lock = common.open_project().lock()
+    data: bytes = getattr(module, form)(lock, epoch())
     if output is not None and not common.dry_run:
         write_output(output, data, common.open_project())
+        common.terminal.say(f"wrote {output}: {amount(len(lock.skills), 'skill')}")
     if output is None or common.json:
         sys.stdout.write(data.decode("ascii"))
 

@@ -46,13 +46,14 @@ def main(argv: list[str] | None = None, *, way_in: str | None = None) -> int:
         sys.stderr.flush()
         return status
     except KeyboardInterrupt:
-        return _stopped("stopped", _INTERRUPTED)
+        return _stopped("\nskillhub: stopped", _INTERRUPTED)
     except BrokenPipeError:
         _drop_output()  # the reader has closed the pipe
         return 141
     except OSError as error:
         _drop_output()
-        return _stopped(f"cannot write the output: {error.strerror}", _STATE)
+        hint = "make room where the output goes, or write it elsewhere"
+        return _stopped(f"error: cannot write the output: {error.strerror} [state]\n  hint: {hint}", _STATE)
 
 
 def _rendered(args: list[str], way_in: str | None) -> int:
@@ -178,7 +179,7 @@ def _stopped(message: str, status: int) -> int:
     from contextlib import suppress
 
     with suppress(OSError):  # stderr itself may be closed or full
-        sys.stderr.write(f"\nskillhub: {message}\n")
+        sys.stderr.write(f"{message}\n")
     return status
 
 

@@ -26,6 +26,7 @@ _LINES_MAX = 65_536
 # The same limit for files of other programs, which may have dots in texts; possessive, for linear time.
 _DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
 _LEVELS_MAX = 100
+_AT_LINE = deferred(r"\(at line (\d+), column \d+\)$")
 _TWICE = deferred(r"^Cannot (?:overwrite|declare|mutate).*\(at (?:line (\d+)|end)")
 
 
@@ -58,7 +59,8 @@ def strict_toml(data: bytes, where: str, cap: int = CAP) -> dict[str, Any]:
             key = lines[position - 1].partition("=")[0].strip(' \t\r[]"')
             message, hint = f"not TOML: {quote(key)} occurs twice", "keep the right one of the two"
             raise FormatError(message, where=f"{where}:{position}", hint=hint) from error
-        raise FormatError(f"not TOML: {_fault(error)}", where=where) from error
+        place = f"{where}:{at[1]}" if (at := _AT_LINE.search(str(error))) else where
+        raise FormatError(f"not TOML: {_fault(error)}", where=place) from error
 
 
 def others_toml(text: str, where: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import ConfigDict
 
-from skillhub.errors import Forbidden, FormatError, StateError
+from skillhub.errors import Forbidden, FormatError, StateError, hinting
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Absent, Document, Items, Read, integer, matching, one_of, part, visible, wrong
 from skillhub.formats.text import amount, clean, grouped, is_alias, is_name, quote, spell_time
@@ -161,8 +161,11 @@ def parse_policy(data: bytes, level: Level, path: str) -> Policy:
     Raises:
         FormatError: the file is no TOML, or a key is unknown or has a value of the wrong kind.
     """
-    document = strict_toml(data, path)
-    return policy_of(document[SECTION] if document.keys() == {SECTION} else document, level, path)
+    with hinting(
+        'correct this file; a rule is KEY = VALUE, and a text stands in quotation marks: signed = "required"'
+    ):
+        document = strict_toml(data, path)
+        return policy_of(document[SECTION] if document.keys() == {SECTION} else document, level, path)
 
 
 def policy_of(value: object | PolicyRules, level: Level, path: str) -> Policy:

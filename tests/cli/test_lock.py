@@ -257,7 +257,7 @@ def test_export_without_the_extra_names_the_command_that_installs_the_extra(shel
 def test_a_bill_of_materials_is_written(shell):
     shell.write("project/skillhub.lock", lock(a=ONE).dump())
     done = shell.run("lock", "export", "--format", "cyclonedx", "-o", "x.json", SOURCE_DATE_EPOCH="1795176000")
-    assert done.status == 0, done.err
+    assert (done.status, done.err) == (0, "wrote x.json: 1 skill\n")
     document = json.loads((shell.project / "x.json").read_bytes())
     assert document["metadata"]["timestamp"] == "2026-11-20T12:00:00+00:00"
     done = shell.run("lock", "export", "-o", "y.json", "--json", SOURCE_DATE_EPOCH="1795176000")

@@ -51,7 +51,8 @@ def test_a_new_interpreter_gives_the_same_output_and_status(installed, words):
 def test_a_full_disk_under_the_output_is_reported(installed, words):
     done = bash(installed, f"{words} >/dev/full")
     assert done.returncode == 7
-    assert "cannot write the output: No space left on device" in done.stderr
+    says = "error: cannot write the output: No space left on device [state]\n  hint: make room"
+    assert says in done.stderr and not done.stderr.startswith("\n")
     assert "Traceback" not in done.stderr
     assert "Exception" not in done.stderr
 

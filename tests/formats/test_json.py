@@ -35,6 +35,11 @@ def test_invalid_json_is_refused_with_its_place(data):
     assert not [each for each in ("codec", "sys.", "recursion") if each in caught.value.message]
 
 
+def test_the_message_about_a_cut_off_text_is_whole():
+    with pytest.raises(FormatError, match=r"^expected JSON: Unterminated string$"):
+        strict_json(b'{"a": "b', "index.json", 100)
+
+
 def test_the_byte_order_mark_of_an_editor_is_named():
     with pytest.raises(FormatError, match="expected JSON: it begins with a byte order mark"):
         strict_json(b"\xef\xbb\xbf{}", "index.json", 100)

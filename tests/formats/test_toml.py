@@ -29,6 +29,12 @@ def test_bytes_outside_of_utf8_are_reported_with_their_place():
         strict_toml(b'a = "\xff"', "f")
 
 
+def test_a_text_without_quotation_marks_is_reported_with_its_line():
+    with pytest.raises(FormatError) as caught:
+        strict_toml(b"x = 1\nsigned = required\n", "policy.toml")
+    assert caught.value.where == "policy.toml:2"
+
+
 @pytest.mark.parametrize(
     ("text", "line", "key"),
     [

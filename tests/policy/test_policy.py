@@ -316,3 +316,11 @@ def test_rules_are_shown_as_toml(value):
     found = parse_policy(f"deny-capabilities = ['{value}']\nmin-age-days = 3\n".encode(), "user", "/user.toml")
     texts = [row.text for row in rows(of(found))]
     assert strict_toml("\n".join(texts).encode(), "") == {"deny-capabilities": [value], "min-age-days": 3}
+
+
+@pytest.mark.parametrize("text", ['signed = "require"', "signed = required"])
+def test_a_malformed_policy_has_a_hint(text):
+    with pytest.raises(FormatError) as caught:
+        parse_policy(text.encode(), "user", "policy.toml")
+    assert caught.value.where.startswith("policy.toml:")
+    assert 'signed = "required"' in caught.value.hint
