@@ -298,8 +298,9 @@ def cache_info(common: Common) -> None:
     found = places(common.home, common.store)
     if common.json:
         return common.answer("cache info", {"places": found, "size": sum(place.size for place in found)})
-    cells = [(place.name, size_of(place.size), str(place.files), place.path) for place in found]
-    common.terminal.table(("WHAT", "SIZE", "FILES", "WHERE"), cells)
+    for place in found:
+        common.terminal.out(f"{place.name}: {size_of(place.size)}, {amount(place.files, 'file')}")
+        common.terminal.verbatim(f"  {place.path}")  # a path to copy is not broken
     common.terminal.say("skillhub cache gc --dry-run shows what can be removed", "dim")
 
 

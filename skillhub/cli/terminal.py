@@ -226,8 +226,10 @@ class Terminal:
                 return
             is_aligned = columns >= len(below) - 2
             below = " " * (2 + _BELOW)
-            if is_short and is_aligned:
-                drawn.append(("", "".join(_padded(head[:-1], widths)), "bold"))
+            if is_short:
+                drawn.append(
+                    ("", "".join(_padded(head[:-1], widths)) if is_aligned else "  ".join(head[:-1]), "bold")
+                )
             for name, *others in cells[1:]:
                 if is_short:
                     *above, text = name, *others

@@ -194,7 +194,13 @@ def test_a_hint_that_begins_with_the_program_is_wrapped_like_any_other():
     assert " ".join(map(str.strip, rows)) == text
 
 
-@pytest.mark.parametrize("words", ["source list", "cache info"])
+def test_a_path_to_copy_stays_unbroken(installed):
+    shown = lines(installed.at_terminal("cache", "info", columns=40))
+    places = installed.run("cache", "info", "--json").json["places"]
+    assert places and all(f"  {place['path']}" in shown for place in places)
+
+
+@pytest.mark.parametrize("words", ["source list"])
 @pytest.mark.parametrize("columns", [40, 52, 80, 100, 140, 200])
 def test_a_table_fits_the_screen_and_loses_no_text(installed, words, columns):
     shown = lines(installed.at_terminal(*words.split(), columns=columns))
@@ -231,7 +237,8 @@ def test_a_row_of_the_list_has_one_or_two_lines(shell):
     assert [rows[number].index("unsigned") for number in (1, 3)] == [rows[0].index("SIGNED BY")] * 2
     assert len(rows) == 5 and rows[2].startswith("  Reads each") and rows[2].endswith("…")
     rows = [line for line in lines(shell.at_terminal("list", columns=40)) if line]
-    assert rows[0].startswith("one  -  (unmanaged)  enabled") and "NAME" not in rows[0]
+    assert rows[0] == "NAME  VERSION  SOURCE  STATE  SIGNED BY"
+    assert rows[1].startswith("one  -  (unmanaged)  enabled")
 
 
 def test_attack_a_description_forges_no_row_of_a_table(shell):
