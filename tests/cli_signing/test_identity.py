@@ -47,7 +47,7 @@ BAD = {
     "a root alone": (("--trusted-root", "root.json"), 2),
     "a root beside a key": (("--key", "key.pem", "--trusted-root", "root.json"), 2),
     "both a key and an identity": (("--key", "key.pem", *WHO), 2),
-    "an empty identity": (("--identity", "", "--issuer", ISSUER), 4),
+    "an empty identity": (("--identity", "", "--issuer", ISSUER), 2),
     "an issuer that is no URL": (("--identity", NAME, "--issuer", "github"), 4),
     "an identity that hides": (("--identity", NAME + "\u202e", "--issuer", ISSUER), 4),
     "no such root": ((*WHO, "--trusted-root", "none.json"), 3),
