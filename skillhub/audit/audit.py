@@ -190,7 +190,8 @@ class _Subjects:
 
 def _subjects(request: AuditRequest, lock: Lock, intent: Intent, ports: Ports) -> _Subjects:
     around = ports.project, ports.user_home, ports.environ
-    loose, named = tuple(copies.unmanaged(*around)), unmanaged_skills(*around) if request.names else []
+    loose = tuple(copies.unmanaged(*around))
+    named = unmanaged_skills(*around) if request.names else []
     is_all, is_package = request.is_all, request.is_package
     locked = tuple(name for name in lock.skills if is_all or name in request.names)
     in_package = {path for path in loose if is_package and copies.is_in_package(path, ports.project)}

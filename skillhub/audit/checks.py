@@ -162,10 +162,15 @@ def publisher(case: Case) -> Iterator[Finding]:
     if pinned is None or pinned.startswith(pins.AGREED):
         return
     limit, trusted = ports.trusted_for(entry.source), pins.trusted_publishers(ports.publishers)
-    known, narrowed = _vouched(publisher for publisher in trusted if publisher.covers(limit)), _vouched(trusted)
+    trusted_here = _vouched(publisher for publisher in trusted if publisher.covers(limit))
+    trusted_anywhere = _vouched(trusted)
     for signed in map(Signer.parse, entry.signed_by):
-        if signed.fingerprint not in known:
-            place = f" for {'local paths' if entry.local else entry.source}" if signed.fingerprint in narrowed else ""
+        if signed.fingerprint not in trusted_here:
+            place = (
+                f" for {'local paths' if entry.local else entry.source}"
+                if signed.fingerprint in trusted_anywhere
+                else ""
+            )
             signer_name = signed.named(ports.voucher(entry))
             message = f"{signer_name} signed it with {signed.fingerprint}, and you no longer trust that signer{place}"
             yield case.finding("signer-untrusted", message)

@@ -55,11 +55,13 @@ def _typed(shell: str, environ: Mapping[str, str]) -> tuple[list[str], str, int]
     if shell == "bash":
         typed, at = environ["COMP_WORDS"], int(environ["COMP_CWORD"])
         words = typed.split("\n" if "\n" in typed else " ")
-        args, begun = [each for each in words[1:at] if each != "="], "".join(words[at : at + 1]).removeprefix("=")
-        if ":" in (begun, *args[-1:]):
-            args, begun = ([*args, ""] if begun == ":" else args), begun.removeprefix(":")
-            kept = f"{args[-2]}:"
-            return args[:-2], f"{kept}{begun}", len(kept)
+        args = [each for each in words[1:at] if each != "="]
+        begun = "".join(words[at : at + 1]).removeprefix("=")
+        if begun == ":":
+            args, begun = [*args, ":"], ""
+        if args[-1:] == [":"]:
+            *args, alias, _ = args
+            return args, f"{alias}:{begun.removeprefix(':')}", len(f"{alias}:")
         return args, begun, 0
     line = environ.get("_TYPER_COMPLETE_ARGS", "")
     words = line.split()[1:]

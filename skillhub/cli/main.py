@@ -137,7 +137,8 @@ def _answer(args: list[str]) -> int:
         sys.stdout.write(top_help(columns))
         return 0 if args else 2
     idle = _idle(args)
-    if idle is not None and (known := idle.output()) is not None:
+    known = idle.output() if idle is not None else None
+    if known is not None:
         for stream, text in known:
             if stream == "stderr":
                 sys.stdout.flush()

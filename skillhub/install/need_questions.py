@@ -311,7 +311,8 @@ def server_need(
 def _agent_server(
     need: Requirement, file: ConfigFile, others: Iterable[tuple[str, object]], written: object, *, is_users: bool
 ) -> _AgentServer:
-    others, server, entry = tuple(others), need.server, mcp_config.servers(file).get(need.name)
+    server = need.server
+    entry = mcp_config.servers(file).get(need.name)
     ours = file.dialect.spell(server) if server is not None and file.dialect.knows(server) else written
     is_new = written is not None and not mcp_config.is_equal(written, ours)
     state: mcp_config.EntryState | Literal["former"]
@@ -319,7 +320,12 @@ def _agent_server(
         # Without a description, any server satisfies the need; a question is asked about one that runs a shell, and
         # about one of the repository that has any other risk.
         is_asked = mcp_server.runs_code(entry) or (not is_users and mcp_server.warning(entry))
-        state = "absent" if entry is None else "different" if is_asked else "equal"
+        if entry is None:
+            state = "absent"
+        elif is_asked:
+            state = "different"
+        else:
+            state = "equal"
     else:
         state = mcp_config.state(file, need.name, server)
         if state == "absent" and not file.dialect.knows(server):

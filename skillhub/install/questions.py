@@ -137,7 +137,8 @@ def _install(
     ]
     verb = "Change" if record and record.tree != NO_FILES else verb
     if changes is not None and changes.before.version != entry.version:
-        verb, version = "Downgrade" if changes.is_downgrade else "Update", f" to {word(str(entry.version))}"
+        verb = "Downgrade" if changes.is_downgrade else "Update"
+        version = f" to {word(str(entry.version))}"
     row = (
         candidate.name,
         word(entry.version or entry.short),

@@ -135,7 +135,8 @@ def _of_folder(ref: Local, options: Options, state: State, ports: Ports) -> _Ski
     full = os.path.expanduser(ref.path)
     if not os.path.isdir(full) or os.path.lexists(os.path.join(full, SKILL_MD)):
         return [_of_path(ref.path, state, ports)], ()
-    index, base, top = ports.open_place(ref).index(), ports.project.base, os.path.join(os.path.realpath(full), "")
+    index = ports.open_place(ref).index()
+    base, top = ports.project.base, os.path.join(os.path.realpath(full), "")
     links = (absolute(base, link) for record in state.records.skills.values() for link in record.links)
     copies = {link.removeprefix(top) for link in links if link.startswith(top)}
     own = index.filtered(lambda each: each.path not in copies) if copies else index

@@ -301,7 +301,7 @@ def configured_server(ref: McpConfigured, ports: Ports) -> tuple[Mcp, Who]:
         raise UsageError(message, where=named, hint=f"to see what it serves: {hint}")
     if len(urls) > 1:
         raise UsageError(f"{ref.name} has several URLs", where=named, hint="say which: mcp+https://…")
-    ((url, scope),) = urls.items()
+    url, scope = next(iter(urls.items()))
     found = parse_ref(f"mcp+{url}")
     if not isinstance(found, Mcp):
         raise UsageError(f"expected the URL of an MCP server, found {quote(url)}", where=named)

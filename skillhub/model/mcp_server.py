@@ -457,7 +457,8 @@ def _masked(words: Sequence[str]) -> Iterator[str]:
     before = ""
     for word in words:
         assigned, glued, pieces = _ASSIGNED.match(word), _GLUED.match(word), word.split()
-        is_option, is_run = before.startswith("-") and "=" not in before, _BARE.fullmatch(before)
+        is_option = before.startswith("-") and "=" not in before
+        is_run = _BARE.fullmatch(before)
         if len(pieces) > 1 and (is_run or not (is_option or assigned)):
             yield from _masked(pieces)
         elif assigned is not None:
