@@ -186,5 +186,6 @@ def test_the_manual_page_names_every_command_and_is_printed(shell):
 
 def test_a_completion_that_cannot_be_written_is_an_error_of_the_disk(shell):
     (shell.home / ".bash_completions").write_text("")  # a file in the place of the folder
-    done = shell.run("--install-completion", "bash")
+    # Typer would take the shell that started the tests.
+    done = shell.run("--install-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
     assert (done.status, done.err.splitlines()[0]) == (7, "error: the disk refuses: File exists [state]")

@@ -291,11 +291,7 @@ def test_silent_ssh_is_killed_at_the_deadline(opened, environ, tmp_path):
             opened("ssh://host.example/x", None, bounds=GitLimits(seconds=seconds))
         if (tmp_path / "pid").exists():
             break
-    pid = int((tmp_path / "pid").read_text())
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline and not _gone(pid):
-        time.sleep(0.02)
-    assert _gone(pid)
+    assert _ends(int((tmp_path / "pid").read_text()))
 
 
 @pytest.mark.parametrize("script", ["sleep 30", "exec >&- 2>&-; sleep 30"], ids=["reads nothing", "says nothing"])
@@ -313,12 +309,14 @@ def test_git_is_killed_when_skillhub_ends_while_a_thread_waits(environ, tmp_path
     code = (
         "import atexit, os, threading\nfrom skillhub.sources.git_program import GitLimits, GitProgram\n"
         f"git = GitProgram({str(tmp_path)!r}, os.environ, (), {{}})\n"
-        "threading.Thread(target=git.run, args=(('x',), GitLimits()), daemon=True).start()\n"
+        "waits = threading.Event()\n"
+        "run = lambda: git.run(('x',), GitLimits(), grown=lambda: waits.set() or 0)\n"
+        "threading.Thread(target=run, daemon=True).start()\nwaits.wait()\n"
         f"while not os.path.exists({str(tmp_path / 'pid')!r}): pass\n"
         "atexit._run_exitfuncs(); os._exit(0)"
     )
     run_bare(code, environ=environ | {"PATH": f"{tmp_path}/bin:{environ['PATH']}"})
-    assert _gone(int((tmp_path / "pid").read_text()))
+    assert _ends(int((tmp_path / "pid").read_text()))
 
 
 def test_git_gets_no_end_of_input_after_a_read_error(environ, tmp_path):
@@ -337,6 +335,14 @@ def _fake_git(folder, environ, script):
     (folder / "bin/git").write_text(f"#!/bin/sh\n{script}\n")
     (folder / "bin/git").chmod(0o755)
     return GitProgram(str(folder), environ | {"PATH": f"{folder}/bin:{environ['PATH']}"}, (), {})
+
+
+def _ends(pid):
+    """Return whether a process ends, which may take a while after its kill."""
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline and not _gone(pid):
+        time.sleep(0.02)
+    return _gone(pid)
 
 
 def _gone(pid):
