@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -222,6 +223,8 @@ def source_remove(common: Common, name: SourceName) -> None:
     common.done("source remove", _json(gone), f"{common.would('remove', 'removed')} {gone.alias}: {gone.url}")
     if left:
         common.terminal.say(f"still locked from it in this project: {', '.join(left)}")
+    if isinstance(gone.place, Local) and not os.path.isdir(gone.place.path):
+        return  # a folder that is not there cannot be added again
     pin = () if gone.embedded or gone.root is None else ("--fingerprint", gone.root)
     again = ("add", gone.alias, gone.url) if gone.named_by == "person" else ("trust", gone.alias)
     common.terminal.say(f"to add it again: {as_command('skillhub', 'source', *again, *pin)}")

@@ -256,7 +256,8 @@ class Ports:
         if source.root is not None:
             return self.open_registry(source).listing(text)
         if source.place is None or isinstance(source.ref, Local):
-            return self.open_place(source.ref, named_by=source.named_by).index()
+            with hinting(unreachable_hint(source.alias), kinds=SourceError):
+                return self.open_place(source.ref, named_by=source.named_by).index()
         self.check_allowed(self.url_of(source.ref))
         return self.sources.listed(source, self.clock(), lambda: self.open_place(source.ref).index(), refresh=refresh)
 

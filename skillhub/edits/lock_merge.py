@@ -165,7 +165,7 @@ def _two_sided(name: str, mine: Locked, yours: Locked, allows: Allows) -> Choice
         return Choice(name, "ours" if is_mine else "theirs", f"of both changes skillhub.toml allows only {allowed}")
     if higher := _higher(mine, yours):
         high, low = (mine, yours) if higher == "ours" else (yours, mine)
-        note = "" if is_mine else "; skillhub.toml allows neither, so skillhub install finds another"
+        note = "" if is_mine else "; skillhub.toml allows neither, so skillhub install looks for another"
         return Choice(name, higher, f"both changed it; {_version(high)} is higher than {_version(low)}{note}")
     if mine.local:
         command = as_command("skillhub", "install", as_local(mine.path or ""))

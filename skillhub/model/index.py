@@ -246,7 +246,8 @@ def words_for(offered: Sequence[Release]) -> dict[Release, str]:
             return release.name
         if release.qualifier and qualified[release.name, release.qualifier] == 1:
             return f"{release.qualifier}:{release.name}"
-        return release.path or release.name
+        path = release.path or release.name
+        return f"{path}/" if path in by_name else path  # without the slash it would be the name of several
 
     return {release: word(release) for release in offered}
 

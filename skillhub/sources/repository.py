@@ -372,8 +372,7 @@ class FolderSnapshot:
                 if len(found) > _NODES_MAX:
                     raise FormatError(f"more than {_NODES_MAX} files", where=self._path, hint="name a folder of it")
         except FileNotFoundError as error:
-            hint = "put it back, or remove the source with this folder; to see its name: skillhub source list"
-            raise SourceError("there is no such folder", where=self._path, hint=hint) from error
+            raise SourceError("there is no such folder", where=self._path) from error
         except OSError as error:
             refused = files.disk_error(error, error.filename or self._path)
             raise SourceError(refused.message, where=refused.where, hint=refused.hint) from error

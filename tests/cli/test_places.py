@@ -350,5 +350,23 @@ def test_a_folder_that_is_gone_hides_no_other_source(shell):
     found = shell.run("search", "systematic")
     assert (found.status, found.err.splitlines()[0]) == (0, "warning: mine was left out: there is no such folder")
     assert "systematic-debugging" in found.out
+    hint = "hint: a bare name is looked up in all sources, including mine; SOURCE:code-review asks only one"
+    assert hint in shell.run("install", "code-review", "--yes").err
+    assert "hint: mine must be reachable for this" in shell.run("source", "show", "mine").err
+    assert shell.run("install", "github:code-review", "--yes").status == 0
     (check,) = [each for each in shell.run("doctor", "--json").json["checks"] if each["name"] == "sources"]
     assert (check["ok"], check["hint"]) == (False, "put it back, or: skillhub source remove mine")
+    assert shell.run("source", "remove", "mine").out == f"removed mine: {folder}\n"
+
+
+def test_a_folder_that_has_the_name_of_several_skills_can_be_chosen(shell):
+    for path in ("notes", "plugins/office/skills/notes"):
+        (shell.project.parent / "two" / path).mkdir(parents=True)
+        (shell.project.parent / "two" / path / "SKILL.md").write_bytes(skill_md("notes", path))
+    words = ("install", str(shell.project.parent / "two"), "--yes", "--allow-unsigned", "--skill")
+    done = shell.run(*words, "notes")
+    assert "notes fits several skills: notes/, plugins/office/skills/notes [usage]" in done.err
+    for word, text in (("notes/", "notes"), ("plugins/office/skills/notes", "plugins/office/skills/notes")):
+        assert shell.run(*words, word).status == 0
+        assert (shell.project / ".agents/skills/notes/SKILL.md").read_bytes() == skill_md("notes", text)
+        assert shell.run("remove", "notes", "--yes").status == 0
