@@ -134,8 +134,8 @@ def of_headers(kind, body, count):
 @pytest.mark.parametrize(
     ("kind", "body", "count", "is_read"),
     [
-        (tarfile.XHDTYPE, b"10 mtime=1\n", 1, True),
-        (tarfile.XHDTYPE, b"10 mtime=1\n" * 9_000, 1, False),
+        (tarfile.XHDTYPE, b"11 mtime=1\n", 1, True),
+        (tarfile.XHDTYPE, b"11 mtime=1\n" * 9_000, 1, False),
         (tarfile.REGTYPE, b"", 40, True),
         (tarfile.REGTYPE, b"", 50, False),
     ],
