@@ -364,12 +364,12 @@ class _Api:
 
 
 class _Member(tarfile.TarInfo):
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        found = super().frombuf(buf, encoding, errors)
-        if not found.isreg() and found.size > _HEADER:  # tarfile would read all of it, and more than once
+    # The step of every Python's tarfile between a header and its data; `frombuf` is not called by those of 2026.
+    def _proc_member(self, archive: tarfile.TarFile) -> Self:
+        if not self.isreg() and self.size > _HEADER:  # tarfile would read all of it, and more than once
             raise tarfile.ReadError("a header is too large")
-        return found
+        member: Self = super()._proc_member(archive)  # type: ignore[misc]
+        return member
 
 
 def _members(archive: bytes, paths: Container[str]) -> Iterator[tuple[str, bytes]]:
