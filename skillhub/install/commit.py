@@ -307,10 +307,10 @@ class Plan:
         missing = needs.holding() if needs else ()
         if record is None or record.consent_to(candidate.entry) is None:
             found = consent_questions(candidate, record, self.changes, missing, self.diff, self.verb)
-        elif needs is None or missing or (record.enabled and record.is_of(candidate.entry)):
-            found = []  # agents read it as before, or not at all
         else:
-            found = questions_since_consent(candidate)
+            stays_disabled = needs is None or (bool(missing) and not record.enabled)
+            is_in_use = record.enabled and record.is_of(candidate.entry)
+            found = [] if stays_disabled or is_in_use else questions_since_consent(candidate)
         if needs:
             found += needs.questions()
         return found + (self.linking.questions() if self.linking else [])

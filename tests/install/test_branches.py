@@ -283,3 +283,20 @@ def test_a_skill_that_left_is_not_installed(world: World, alone, both) -> None:
     records = world.project.records()
     assert ({*records.left}, records.left["more"].tree, records.left["more"].links) == ({"more"}, NO_FILES, ())
     assert [each.name for each in world.sync().skills] == ["plain"]
+
+
+def test_attack_a_returned_version_with_an_advisory_asks_also_if_a_program_is_missing(world: World) -> None:
+    """A missing program keeps no skill disabled that was enabled."""
+    head = 'metadata:\n  version: "1.0.0"\n  openclaw:\n    requires:\n      bins: [python3]\n'
+    folder = skill(world.base / "src", "more", head=head)
+    world.install(str(folder))
+    older = {path: path.read_bytes() for path in (*documents(world), folder / "SKILL.md")}
+    (folder / "SKILL.md").write_bytes(older[folder / "SKILL.md"].replace(b"1.0.0", b"1.1.0"))
+    world.install(str(folder))
+    advisory = osv([package(name="more", versions=["1.0.0"])], database_specific={"severity": "HIGH"})
+    (file := world.folder / "advisory.json").write_text(json.dumps(advisory))
+    world.advisories = [str(file)]
+    world.environ["PATH"] = str(world.folder)
+    switch(older)
+    assert refused(world, Refused, lambda: world.install(answers=Answers())).asked[0][0].kind == "finding"
+    assert "1.1.0" in world.copy("more").joinpath("SKILL.md").read_text()
