@@ -191,7 +191,7 @@ def line_patterns(
 _BEGINS: Final = deferred(
     rb"(?:^|[;&|({])\s{0,4}(?:(?:" + "|".join(WRAPPERS).encode() + rb")\s{1,4}(?:-\w+\s{1,4})*)*(?:(?:/\w+)*/)?$"
 )
-_COMMAND_MAX: Final = 500
+_COMMAND_MAX: Final = 2_000
 
 
 def _begins(context: MatchContext) -> str | None:
@@ -211,7 +211,7 @@ _ACTS: Final = tuple(
 @lru_cache(1 << 12)
 def act_of(text: str) -> str | None:
     """Return the rule that a text falls under if a program runs it as a command; elsewhere it is only a text."""
-    lowered = text[:_COMMAND_MAX].lower().encode("utf-8", "replace")
+    lowered = text.strip()[:_COMMAND_MAX].lower().encode("utf-8", "replace")
     known = Letters(lowered).literals
     acts = (rule for rule, pattern in _ACTS if pattern.may_match(known) and any(pattern.matches(lowered)))
     return next(acts, None)

@@ -169,6 +169,7 @@ def test_attack_an_act_of_one_kind_of_program_is_found(rule, path, text):
 # Programs that keep a command and run it later.
 KEPT = [
     ("a.py", 'import os\nSTEPS = ["ls", "COMMAND"]\nos.system(STEPS[1])'),
+    ("a.py", f'import os\nSTEPS = ["ls", "{" " * 600}COMMAND"]\nos.system(STEPS[1])'),
     (
         "a.py",
         'import os\nSTEPS = {\n    "show": "ls",\n    "clean": "COMMAND",\n}\nfor name, step in STEPS.items():\n    os.popen(step)',
