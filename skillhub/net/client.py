@@ -100,13 +100,14 @@ class Deadline:
         Raises:
             TimeoutError: the time is over.
         """
+        limit = self.left() * share
         try:
-            return step(min(LONG_WAIT, self.left() * share))
+            return step(min(LONG_WAIT, limit))
         except TimeoutError as error:
-            if error.errno:  # the limit of the system, not ours
+            if error.errno or limit <= LONG_WAIT:  # an error number is the limit of the system, not ours
                 raise
-            self.arrived(0)
-            return step(self.left() * share)
+        self.arrived(0)
+        return step(limit - LONG_WAIT)
 
 
 def _fields(target: RequestTarget, headers: Headers, first: str, credentials: Credentials | None) -> _Fields:
