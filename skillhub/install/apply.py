@@ -475,6 +475,8 @@ def _clearing(names: Iterable[str], state: State, ports: Ports) -> list[Linking]
     The records of a project that was copied or moved are those of its former folder.
     """
     linker, records, names = Linker(ports.project, ports.store), state.records.skills, {*names}
+    if not names:
+        return []
     # Keeping a copy would keep the skill enabled, so it is no choice here.
     found = (linker.plan_removal(name, records[name]) for name in sorted(names & records.keys()))
     cleared = [replace(each, ways=("save", "take")) for each in found]
