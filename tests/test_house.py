@@ -35,7 +35,7 @@ HEAVY = {
     "skillhub.net",
 }
 # As they are: they may fall, not rise.
-MODULES_MAX, CODE_MAX, DEPTH_MAX, LOADED_MAX = 210, 48370, 12, 90
+MODULES_MAX, CODE_MAX, DEPTH_MAX, LOADED_MAX = 210, 48365, 12, 90
 LAZY = {
     "skillhub/__init__.py",
     "skillhub/edits/patch.py",

@@ -166,11 +166,9 @@ def publisher(case: Case) -> Iterator[Finding]:
     trusted_anywhere = _vouched(trusted)
     for signed in map(Signer.parse, entry.signed_by):
         if signed.fingerprint not in trusted_here:
-            place = (
-                f" for {'local paths' if entry.local else entry.source}"
-                if signed.fingerprint in trusted_anywhere
-                else ""
-            )
+            place = ""
+            if signed.fingerprint in trusted_anywhere:
+                place = f" for {'local paths' if entry.local else entry.source}"
             signer_name = signed.named(ports.voucher(entry))
             message = f"{signer_name} signed it with {signed.fingerprint}, and you no longer trust that signer{place}"
             yield case.finding("signer-untrusted", message)

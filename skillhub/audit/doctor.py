@@ -182,12 +182,11 @@ def _sources(ports: Ports) -> tuple[tuple[Source, ...], Check]:
             ports.sources.root(source)
     except SkillhubError as error:
         return (), Check("sources", False, error.message, error.hint)
-    for alias, place in ((source.alias, source.place) for source in sources):
-        if isinstance(place, Local) and not os.path.isdir(place.path):
-            missing = f"{alias} is a folder that is not there: {place.path}"
-            return sources, Check(
-                "sources", False, missing, f"put it back, or: {as_command('skillhub', 'source', 'remove', alias)}"
-            )
+    for source in sources:
+        if isinstance(source.place, Local) and not os.path.isdir(source.place.path):
+            missing = f"{source.alias} is a folder that is not there: {source.place.path}"
+            way = f"put it back, or: {as_command('skillhub', 'source', 'remove', source.alias)}"
+            return sources, Check("sources", False, missing, way)
     others = len(sources) - len(registries)
     rest = f", and {others} without signatures" if others else ""
     return sources, Check("sources", True, f"{len(registries)} configured, each with its trusted root{rest}")

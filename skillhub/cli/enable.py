@@ -162,10 +162,9 @@ def _switched(common: Common, names: Sequence[str], host: str | None, reach: Rea
         _, catalog = seen_by(common, row.id, around)
         paths = [skill.path for skill in skills]  # another process may have removed one since
         skills = [now for path in paths for now in catalog.skills if now.path == path]
-        still_held = next((skill for skill in skills if skill.held is not None), None)
-        if reach == "active" and still_held is not None and still_held.held is not None:
-            hint = still_held.held.command or f"change {still_held.held.file}"
-            raise Refused(still_held.why["message"], hint=hint)
+        for skill in skills:
+            if skill.held is not None and reach == "active":
+                raise Refused(skill.why["message"], hint=skill.held.command or f"change {skill.held.file}")
     warnings: Iterator[str] = iter(())
     if reach == "disabled":
         warnings = _still_read(common, skills, row if host is not None else None)

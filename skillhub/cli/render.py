@@ -283,10 +283,12 @@ def _show_waiting(waiting: Sequence[Skill], outcome: Outcome, options: Options, 
                 terminal.warn(Quoted(f"    {collapsed(need.description)[:_ABOUT_MAX]}"), "plain")
             ways = outcome.remedies.get((skill.name, need.spell()))
             for way in ways or how_to_satisfy(skill.name, need, skill.scope, typed):
-                first = " first: enable asks about the others after that" if need.kind == "program" else ""
-                terminal.warn(
-                    f"    {way.removesuffix(f', {then}')}{first}" if len(needs) > 1 else f"    {way}", "dim"
-                )
+                line = way
+                if len(needs) > 1:
+                    line = way.removesuffix(f", {then}")
+                    if need.kind == "program":
+                        line += " first: enable asks about the others after that"
+                terminal.warn(f"    {line}", "dim")
         if len(needs) > 1:
             terminal.warn(f"  {then}", "dim")
 

@@ -227,18 +227,15 @@ class Terminal:
             is_aligned = columns >= len(below) - 2
             below = " " * (2 + _BELOW)
             if is_short:
-                drawn.append(
-                    ("", "".join(_padded(head[:-1], widths)) if is_aligned else "  ".join(head[:-1]), "bold")
-                )
-            for name, *others in cells[1:]:
-                if is_short:
-                    *above, text = name, *others
+                for number, (*above, text) in enumerate(cells):
                     drawn.append(("", "".join(_padded(above, widths)) if is_aligned else "  ".join(above), "bold"))
-                    facts = [shortened(text, columns - 2)] if text else []
-                else:
+                    if text and number:  # the heading of the last column has no line
+                        drawn.append(("  ", shortened(text, columns - 2), "plain"))
+            else:
+                for name, *others in cells[1:]:
                     drawn.append(("", name, "bold"))
-                    facts = [f"{label}: {text}" for label, text in zip(head[1:], others, strict=True) if text]
-                drawn += [("  ", fact, "plain") for fact in facts]
+                    facts = zip(head[1:], others, strict=True)
+                    drawn += [("  ", f"{label}: {text}", "plain") for label, text in facts if text]
         else:
             for *others, text in cells:
                 shown = shortened(text, columns - len(below)) if is_short and columns else text

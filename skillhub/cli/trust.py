@@ -246,9 +246,10 @@ def source_trust(common: Common, name: SourceName, root: Root = None, fingerprin
 def _pin(root: str | None, fingerprint: str | None) -> Pin:
     data = read_file(root, ROOT_CAP) if root else None
     with hinting("a registry is known by its first root, metadata/1.root.json"):
-        version = RootFile.parse(data, root or "").signed.version if data is not None else 1
-        if version != 1:
-            raise UsageError(f"--root: expected the first root, found version {version}", where=root)
+        if data is not None:
+            version = RootFile.parse(data, root or "").signed.version
+            if version != 1:
+                raise UsageError(f"--root: expected the first root, found version {version}", where=root)
     try:
         return Pin(data, Digest.parse(fingerprint, "--fingerprint") if fingerprint is not None else None)
     except FormatError as error:

@@ -49,11 +49,9 @@ def strict_json(data: bytes, where: str, cap: int) -> object:
         raise FormatError(f"expected UTF-8, found another byte at {error.start}", where=where) from error
     except json.JSONDecodeError as error:
         place = f"{where}:{error.lineno}:{error.colno}"
-        what = (
-            "it begins with a byte order mark"
-            if data.startswith(BOM.encode())
-            else error.msg.removesuffix(" starting at")
-        )
+        what = error.msg.removesuffix(" starting at")
+        if data.startswith(BOM.encode()):
+            what = "it begins with a byte order mark"
         raise FormatError(f"expected JSON: {what}", where=place) from error
     except RecursionError as error:
         raise FormatError("expected JSON, found nesting too deep", where=where) from error

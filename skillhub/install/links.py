@@ -219,11 +219,9 @@ class Linker:
         """Return the files of a place that differ from the recorded tree; nothing if its listing is unknown."""
         is_back = coming is not None and coming.digest == record.tree
         base = coming if is_back else self._store.listing(record.tree)
-        return (
-            _edit_lines(copies.compare_copy(path, base, self._store, record.link)[1], path)
-            if base is not None
-            else ()
-        )
+        if base is None:
+            return ()
+        return _edit_lines(copies.compare_copy(path, base, self._store, record.link)[1], path)
 
     def _is_stored(self, path: str, recorded: Digest | None = None) -> bool:
         """Return whether ``path`` holds exactly a tree of the store, so that its removal loses nothing.

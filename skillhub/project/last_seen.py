@@ -542,8 +542,8 @@ class Advisories:
 
     def warnings(self) -> tuple[str, ...]:
         """Return what is invalid in the advisories that ``known`` returned, so that more versions are affected."""
-        advisories = [each for feed in self._feeds for each in feed.document.advisories]
-        return few([text for each in advisories for text in each.warnings(self._clock())])
+        now = self._clock()
+        return few([text for feed in self._feeds for each in feed.document.advisories for text in each.warnings(now)])
 
     def ignore_all(self) -> None:
         """Use no advisories; for commands that only show skills, after a warning."""
